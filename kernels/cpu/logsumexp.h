@@ -1,0 +1,51 @@
+// vector: i by lanes within the 128 partial sums of a chunk; a row is one work item.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/lanes.h"
+#include "kernels/op/logsumexp.h"
+#include "kernels/op/math.h"
+
+namespace engine::cpu {
+
+template <class S>
+float max_of(const float* x, int n) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  float lanes[S::kLanes];
+  S::store(lanes, S::set(kLowest));
+  float rest = kLowest;
+  int i = 0;
+  typename S::F m = S::set(kLowest);
+  for (; i + S::kLanes <= n; i += S::kLanes) m = S::max(S::load(x + i), m);
+  S::store(lanes, m);
+  for (; i < n; ++i) rest = x[i] > rest ? x[i] : rest;
+  for (float lane : lanes) rest = lane > rest ? lane : rest;
+  return rest;
+}
+
+template <class S>
+void logsumexp_rows(const op::LogSumExpArgs& a, int begin, int end) {
+  alignas(64) float lanes[op::kNormLanes];
+  for (int t = begin; t < end; ++t) {
+    const float* logits = a.logits + static_cast<std::ptrdiff_t>(t) * a.n_vocab;
+    // 1 maximum
+    const float m = max_of<S>(logits, a.n_vocab);
+    // 2 sum of exponentials
+    float z = 0.0f;
+    for (int first = 0; first < a.n_vocab; first += op::kVocabChunk) {
+      const float* chunk = logits + first;
+      sum_in_lanes<S, op::kNormLanes>(std::min(op::kVocabChunk, a.n_vocab - first), lanes,
+                                      [&]<class T>(typename T::F p, int i) {
+                                        return T::add(
+                                            p, op::exp<T>(T::sub(T::load(chunk + i), T::set(m))));
+                                      });
+      z = z + halving_tree<S>(lanes, op::kNormLanes);
+    }
+    // 3 logarithm
+    a.lse[t] = m + op::log<typename S::Tail>(z);
+  }
+}
+
+}  // namespace engine::cpu

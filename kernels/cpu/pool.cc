@@ -1,0 +1,140 @@
+#include "kernels/cpu/pool.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <system_error>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace engine::cpu {
+namespace {
+
+// Spins before a thread sleeps: long enough (about 50 us) to bridge the gaps between the ops of a
+// token, short enough that an idle or oversubscribed machine soon gets its core back.
+constexpr int kSpins = 2000;
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+Pool::Pool(int n_threads, Isa isa)
+    : isa_(isa), leaf_(cpu::leaf(isa)), process_id_(static_cast<std::int64_t>(::getpid())) {
+  threads_.reserve(static_cast<std::size_t>(n_threads));
+  threads_.emplace_back([this] { lead(); });
+  try {
+    while (n_threads_ < n_threads) {
+      threads_.emplace_back([this, thread = n_threads_] { work(thread); });
+      ++n_threads_;
+    }
+  } catch (const std::system_error&) {
+    // The system is out of threads; those that run do the work.
+  }
+}
+
+Pool::~Pool() {
+  if (static_cast<std::int64_t>(::getpid()) != process_id_) {
+    for (std::thread& thread : threads_) thread.detach();  // they exist only in the parent process
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  threads_.front().join();
+  quit_.store(true, std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  for (std::size_t i = 1; i < threads_.size(); ++i) threads_[i].join();
+}
+
+Status Pool::run(const std::function<void()>& job) {
+  if (static_cast<std::int64_t>(::getpid()) != process_id_)
+    return Status(Code::forked,
+                  "the process forked after the model was loaded: its threads do not exist here");
+  std::unique_lock lock(mutex_);
+  const std::uint64_t ticket = next_ticket_++;
+  changed_.wait(lock, [&] { return serving_ == ticket; });
+  job_ = &job;
+  job_done_ = false;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return job_done_; });
+  ++serving_;
+  Status status = std::move(job_status_);
+  lock.unlock();
+  changed_.notify_all();
+  return status;
+}
+
+void Pool::lead() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || job_ != nullptr; });
+    if (job_ == nullptr) return;
+    const std::function<void()>& job = *job_;
+    lock.unlock();
+    Status status;
+    try {
+      job();
+    } catch (const std::bad_alloc&) {
+      status = Status(Code::out_of_memory, "out of memory during evaluation");
+    } catch (const std::exception& error) {
+      status = Status(Code::internal, error.what());
+    }
+    lock.lock();
+    job_ = nullptr;
+    job_status_ = std::move(status);
+    job_done_ = true;
+    changed_.notify_all();
+  }
+}
+
+void Pool::work(int thread) {
+  std::uint32_t seen = 0;
+  for (;;) {
+    seen = wait_for_change(epoch_, seen);
+    if (quit_.load(std::memory_order_relaxed)) return;
+    region_.run_part(thread);
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+  }
+}
+
+void Pool::Region::run_part(int p) const {
+  if (p >= parts) return;
+  const auto border = [&](int i) {
+    return static_cast<int>(static_cast<std::int64_t>(n) * i / parts);
+  };
+  call(context, border(p), border(p + 1));
+}
+
+void Pool::fork_join(const Region& region) {
+  region_ = region;
+  pending_.store(static_cast<std::uint32_t>(n_threads_ - 1), std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  region_.run_part(0);
+  std::uint32_t left = pending_.load(std::memory_order_acquire);
+  while (left != 0) left = wait_for_change(pending_, left);
+}
+
+std::uint32_t Pool::wait_for_change(const std::atomic<std::uint32_t>& word,
+                                    std::uint32_t seen) const {
+  for (int i = 0; i < kSpins; ++i) {
+    const std::uint32_t now = word.load(std::memory_order_acquire);
+    if (now != seen) return now;
+    relax();
+  }
+  word.wait(seen, std::memory_order_acquire);
+  return word.load(std::memory_order_acquire);
+}
+
+}  // namespace engine::cpu

@@ -1,0 +1,94 @@
+// The CPU backend's execution context: a fixed set of threads and the instruction-set level they
+// run.
+//
+// One job runs at a time, on the pool's own threads: thread 0 (the leader) executes the job and
+// calls ops; an op splits its work over all threads with parallel_for. Callers of run() only wait,
+// so their floating-point environment does not matter and their thread does no arithmetic.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "gguf/result.h"
+#include "kernels/cpu/select.h"
+
+namespace engine::cpu {
+
+class Pool {
+ public:
+  // n_threads >= 1. Threads that cannot be started are done without: n_threads() tells how many
+  // run.
+  explicit Pool(int n_threads, Isa isa = best_isa());
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  int n_threads() const noexcept { return n_threads_; }
+  Isa isa() const noexcept { return isa_; }
+  const Leaf& leaf() const noexcept { return leaf_; }
+
+  // Runs `job` on the leader and waits for it. Any thread may call; calls queue up. An exception of
+  // the job becomes out_of_memory (std::bad_alloc) or internal. After a fork the child gets
+  // `forked`.
+  Status run(const std::function<void()>& job);
+
+  // Within a job: fn(begin, end) over a partition of 0..n-1, at least `grain` items a part, on all
+  // threads.
+  template <class Fn>
+  void parallel_for(int n, int grain, const Fn& fn) {
+    const int parts = std::min(n_threads_, grain > 0 ? n / grain : n);
+    if (parts <= 1) {
+      if (n > 0) fn(0, n);
+      return;
+    }
+    fork_join({[](const void* context, int begin, int end) {
+                 (*static_cast<const Fn*>(context))(begin, end);
+               },
+               &fn, n, parts});
+  }
+
+ private:
+  struct Region {  // a parallel loop: part p of `parts` covers n*p/parts .. n*(p+1)/parts
+    void (*call)(const void* context, int begin, int end) = nullptr;
+    const void* context = nullptr;
+    int n = 0, parts = 0;
+    void run_part(int p) const;
+  };
+
+  void fork_join(const Region& region);
+  void lead();
+  void work(int thread);
+  std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen) const;
+
+  Isa isa_;
+  const Leaf& leaf_;
+  int n_threads_ = 1;
+  std::int64_t process_id_;
+  std::vector<std::thread> threads_;
+
+  // Hand-over of jobs to the leader.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t next_ticket_ = 0, serving_ = 0;
+  const std::function<void()>* job_ = nullptr;
+  bool job_done_ = false, stop_ = false;
+  Status job_status_;
+
+  // Hand-over of regions to the workers: the epoch counts regions, its change publishes region_.
+  Region region_;
+  alignas(64) std::atomic<std::uint32_t> epoch_{0};
+  alignas(64) std::atomic<std::uint32_t> pending_{0};  // workers still in the region
+  std::atomic<bool> quit_{false};
+};
+
+// Threads worth starting: physical cores in the affinity mask, at most the cgroup CPU quota
+// (rounded down, at least 1).
+int default_threads();
+
+}  // namespace engine::cpu

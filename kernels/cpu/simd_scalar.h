@@ -1,0 +1,40 @@
+// The portable leaf's vector class: one lane, plain C++.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/op/convert.h"
+#include "kernels/op/simd.h"
+
+namespace engine::cpu {
+
+// op::Scalar plus what kernels need to touch memory. Level keeps the instances of different leaves
+// apart: each is compiled with its own instruction set, so the linker must never merge them.
+template <class Level>
+struct ScalarSimd : op::Scalar {
+  using Tail = ScalarSimd;  // the class for what is left over when lanes do not divide a length
+
+  static F load(const float* p) { return *p; }
+  static void store(float* p, F v) { *p = v; }
+  static F load_f16(const std::uint16_t* p) { return gguf::f32_from_f16(*p); }
+  static void store_f16(std::uint16_t* p, F v) { *p = op::f16_from_f32(v); }
+  static F load_bf16(const std::uint16_t* p) { return gguf::f32_from_bf16(*p); }
+  static I loadi(const std::uint8_t* p) {
+    I v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static void storei(std::int32_t* p, I v) { *p = v; }
+  static I load_u8(const std::uint8_t* p) { return *p; }
+  static I load_i8(const std::uint8_t* p) { return static_cast<std::int8_t>(*p); }
+
+  static I maxi(I a, I b) { return a > b ? a : b; }
+  static F neg(F a) { return -a; }
+  // Products of the two signed 16-bit halves, added.
+  static I madd(I a, I b) {
+    return static_cast<std::int16_t>(a & 0xFFFF) * static_cast<std::int16_t>(b & 0xFFFF) +
+           (a >> 16) * (b >> 16);
+  }
+};
+
+}  // namespace engine::cpu

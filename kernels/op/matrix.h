@@ -1,0 +1,29 @@
+// A weight matrix as kernels see it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gguf/types.h"
+
+namespace engine::op {
+
+// How the bytes are arranged.
+enum class Layout {
+  rows,    // as in the file: n_out rows of n_in / block_elements blocks
+  planes,  // groups of 16 interleaved rows, see kernels/cpu/planes.h; Q8_0, Q5_0, Q4_K, Q6_K only
+};
+
+struct Matrix {
+  gguf::Type type;
+  Layout layout;
+  int n_out, n_in;        // rows, row length
+  const std::byte* data;  // aligned to 64 bytes
+};
+
+// True for types whose matmul takes 16-bit activations; F32, F16 and BF16 take fp32 ones.
+constexpr bool takes_quantized(gguf::Type type) {
+  return type != gguf::Type::f32 && type != gguf::Type::f16 && type != gguf::Type::bf16;
+}
+
+}  // namespace engine::op

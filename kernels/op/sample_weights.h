@@ -1,0 +1,27 @@
+// weights[i] = exp((logits[i] - max) / temperature) * 2^32: what a token weighs in the sampler's
+// draw, which rounds it down to an integer (at most 2^32, that of the most likely token).
+//
+// Division, op::exp, product. logits [n] f32, finite or minus infinity (weight +0); max is the
+// largest of them; temperature > 0. weights [n] f32; may equal logits. Tolerance against ref
+// (double): 2^-24 * (4 + 2 * |logits[i] - max| / temperature) * weight: exp passes on the relative
+// error of its argument times the argument.
+#pragma once
+
+namespace engine::op {
+
+struct SampleWeightsArgs {
+  const float* logits;  // [n]
+  float* weights;       // [n]
+  int n;
+  float max, temperature;
+};
+
+}  // namespace engine::op
+
+namespace engine::ref {
+void sample_weights(const op::SampleWeightsArgs&);
+}
+namespace engine::cpu {
+class Pool;
+void sample_weights(const op::SampleWeightsArgs&, Pool&);
+}  // namespace engine::cpu
