@@ -1,0 +1,103 @@
+// The model. Written once over ForwardOps, so that the order of operations cannot differ between
+// backends.
+//
+//   embed; for every layer: x += norm(attention(norm(x))), x += norm(feed_forward(norm(x))); head
+#pragma once
+
+#include <cmath>
+#include <initializer_list>
+
+#include "engine/config.h"
+#include "engine/ops.h"
+#include "engine/state.h"
+#include "engine/weights.h"
+
+namespace engine {
+
+// y = norm(x), row by row.
+template <ForwardOps Ops>
+void norm(Ops& ops, const Config& c, const float* x, const float* w, float* y, int n_rows) {
+  ops.rmsnorm({x, w, y, n_rows, c.d_model, c.rms_eps});
+}
+
+// y[m] = W[m] x for matrices that share an input; it is quantised once, if any of them wants that.
+struct Projection {
+  const op::Matrix& w;
+  float* y;  // [n_rows, w.n_out]
+};
+template <ForwardOps Ops>
+void project(Ops& ops, Activations& x, int n_rows, std::initializer_list<Projection> projections) {
+  bool quantized = false;
+  for (const Projection& p : projections) quantized |= op::takes_quantized(p.w.type);
+  if (quantized) ops.quantize({x.x.data(), x.quantized(), n_rows, x.width});
+  for (const Projection& p : projections) ops.matmul({p.w, x.x.data(), x.quantized(), p.y, n_rows});
+}
+
+// s.projected = attention over the normed rows. q and k are normed per head before they are
+// rotated.
+template <ForwardOps Ops>
+void attention(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b, State& s,
+               std::size_t layer) {
+  const bool local = c.is_local[layer];
+  const RopeTable& rope = local ? s.rope_local : s.rope_global;
+  const int n = b.n_rows(), h = c.n_heads, kv = c.n_kv_heads, d = c.head_dim;
+  project(ops, s.normed, n,
+          {{w.attn_q, s.q.data()}, {w.attn_k, s.k.data()}, {w.attn_v, s.v.data()}});
+  ops.rmsnorm({s.q.data(), w.attn_q_norm, s.q.data(), n * h, d, c.rms_eps});
+  ops.rmsnorm({s.k.data(), w.attn_k_norm, s.k.data(), n * kv, d, c.rms_eps});
+  ops.rope({s.q.data(), rope.cos.data(), rope.sin.data(), n, h, d, c.attention_scale});
+  ops.rope({s.k.data(), rope.cos.data(), rope.sin.data(), n, kv, d, 1.0f});
+  ops.kv_write({s.k.data(), s.v.data(), b.kv_shape, b.kv_pages[layer], b.rows.data(), n});
+  ops.attention({s.q.data(), b.kv_shape, b.kv_pages[layer], b.rows.data(), s.attended.x.data(), n,
+                 h, local ? c.window : 0});
+  project(ops, s.attended, n, {{w.attn_output, s.projected.data()}});
+}
+
+// s.projected = W_down (gelu(W_gate x) * W_up x) of the normed rows.
+template <ForwardOps Ops>
+void feed_forward(Ops& ops, const LayerWeights& w, const Batch& b, State& s) {
+  project(ops, s.normed, b.n_rows(), {{w.ffn_gate, s.gate.data()}, {w.ffn_up, s.up.data()}});
+  const std::size_t n =
+      static_cast<std::size_t>(b.n_rows()) * static_cast<std::size_t>(s.gated.width);
+  ops.geglu({s.gate.data(), s.up.data(), s.gated.x.data(), n});
+  project(ops, s.gated, b.n_rows(), {{w.ffn_down, s.projected.data()}});
+}
+
+template <ForwardOps Ops>
+void layer(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b, State& s,
+           std::size_t l) {
+  const int n = b.n_rows();
+  const std::size_t stream = static_cast<std::size_t>(n) * static_cast<std::size_t>(c.d_model);
+  norm(ops, c, s.x.data(), w.attn_norm, s.normed.x.data(), n);
+  attention(ops, c, w, b, s, l);
+  norm(ops, c, s.projected.data(), w.post_attention_norm, s.projected.data(), n);
+  ops.residual({s.x.data(), s.projected.data(), stream});
+  norm(ops, c, s.x.data(), w.ffn_norm, s.normed.x.data(), n);
+  feed_forward(ops, w, b, s);
+  norm(ops, c, s.projected.data(), w.post_ffw_norm, s.projected.data(), n);
+  ops.residual({s.x.data(), s.projected.data(), stream});
+}
+
+// s.x = embeddings of the batch's tokens, scaled by f32(sqrt(d_model)).
+template <ForwardOps Ops>
+void embed(Ops& ops, const Config& c, const Weights& w, const Batch& b, State& s) {
+  const auto scale = static_cast<float>(std::sqrt(static_cast<double>(c.d_model)));
+  ops.embedding({w.token_embd, b.tokens.data(), s.x.data(), b.n_rows(), scale});
+}
+
+// Layers first..last-1.
+template <ForwardOps Ops>
+void layers(Ops& ops, const Config& c, const Weights& w, const Batch& b, State& s,
+            std::size_t first, std::size_t last) {
+  for (std::size_t l = first; l < last; ++l) layer(ops, c, w.layers[l], b, s, l);
+}
+
+// Logits [n_rows, n_vocab] of hidden rows [n_rows, d_model] as the last layer left them.
+template <ForwardOps Ops>
+void head(Ops& ops, const Config& c, const Weights& w, const float* hidden, int n_rows, State& s,
+          float* logits) {
+  norm(ops, c, hidden, w.output_norm, s.normed.x.data(), n_rows);
+  project(ops, s.normed, n_rows, {{w.output, logits}});
+}
+
+}  // namespace engine

@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "engine/model_impl.h"
+#include "engine/no_throw.h"
+#include "engine/sampler.h"
+#include "tokenizer/spm.h"
+
+namespace engine {
+namespace {
+
+constexpr int kMaxThreads = 256;
+
+Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options, const LogSink& log) {
+  if (options.device == Device::cuda)
+    return Status(Code::device, "device cuda: this build has no CUDA backend; use device cpu");
+  if (options.n_threads < 0)
+    return Status(Code::invalid_argument,
+                  "n_threads: expected 0 or more, got " + std::to_string(options.n_threads));
+  const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
+  if (!isa)
+    return Status(
+        Code::invalid_argument,
+        "ENGINE_CPU_ISA names an instruction set that is unknown or that this machine lacks");
+  const int useful = cpu::default_threads();
+  const int wanted = options.n_threads == 0 ? useful : std::min(options.n_threads, kMaxThreads);
+  if (log && wanted > useful)
+    log(LogLevel::warning, std::to_string(wanted) + " threads on " + std::to_string(useful) +
+                               " usable cores: this is slower than " + std::to_string(useful));
+  return std::make_unique<cpu::Pool>(wanted, *isa);
+}
+
+// "Q8_0 73 %, Q5_0 18 %", by share of the bytes.
+std::string describe_types(const gguf::Reader& file) {
+  std::map<std::string_view, std::uint64_t> bytes;
+  std::uint64_t total = 0;
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    bytes[name(tensor.type)] += tensor.n_bytes;
+    total += tensor.n_bytes;
+  }
+  std::vector<std::pair<std::uint64_t, std::string_view>> shares;
+  for (const auto& [type, n] : bytes) shares.emplace_back(n, type);
+  std::sort(shares.rbegin(), shares.rend());
+  std::string text;
+  for (const auto& [n, type] : shares) {
+    if (!text.empty()) text += ", ";
+    text += std::string(type) + " " + std::to_string((n * 100 + total / 2) / total) + " %";
+  }
+  return text;
+}
+
+ModelInfo describe(const gguf::Reader& file, const Config& config, const tokenizer::Vocab& vocab,
+                   const cpu::Pool& pool) {
+  ModelInfo info;
+  info.name = config.name;
+  info.types = describe_types(file);
+  info.n_threads = pool.n_threads();
+  info.backend = "cpu " + std::string(cpu::name(pool.isa())) + ", " +
+                 std::to_string(pool.n_threads()) +
+                 (pool.n_threads() == 1 ? " thread" : " threads");
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    info.n_parameters += tensor.row_elements() * tensor.n_rows();
+    info.weight_bytes += tensor.n_bytes;
+  }
+  info.n_layers = config.n_layers;
+  info.d_model = config.d_model;
+  info.n_heads = config.n_heads;
+  info.n_kv_heads = config.n_kv_heads;
+  info.head_dim = config.head_dim;
+  info.d_ff = config.d_ff;
+  info.n_vocab = config.n_vocab;
+  info.n_ctx_train = config.n_ctx_train;
+  info.window = config.window;
+  info.bos = vocab.bos();
+  info.eos = vocab.eos();
+  return info;
+}
+
+// Gemma's settings, overridden by the file's general.sampling.*.
+Result<SamplerOptions> file_sampler(const gguf::Reader& file) {
+  SamplerOptions s;
+  ENGINE_ASSIGN(s.temperature, file.get_or<float>("general.sampling.temp", s.temperature));
+  ENGINE_ASSIGN(s.top_k, file.get_or<std::int32_t>("general.sampling.top_k", s.top_k));
+  ENGINE_ASSIGN(s.top_p, file.get_or<float>("general.sampling.top_p", s.top_p));
+  ENGINE_ASSIGN(s.min_p, file.get_or<float>("general.sampling.min_p", s.min_p));
+  ENGINE_ASSIGN(s.repeat_penalty,
+                file.get_or<float>("general.sampling.penalty_repeat", s.repeat_penalty));
+  ENGINE_ASSIGN(s.penalty_window,
+                file.get_or<std::int32_t>("general.sampling.penalty_last_n", s.penalty_window));
+  if (const Status status = check(s); !status.ok())
+    return Status(Code::corrupt_file, Detail::value, "general.sampling.*: " + status.message());
+  return s;
+}
+
+tokenizer::GenerationPrompt generation_prompt(bool add) {
+  return add ? tokenizer::GenerationPrompt::add : tokenizer::GenerationPrompt::omit;
+}
+
+}  // namespace
+
+// Declared here for the two load() overloads, which differ only in how the file is opened.
+struct ModelLoader {
+  static Result<std::shared_ptr<const Model::Impl>> load(const gguf::Reader& file,
+                                                         const ModelOptions& options) {
+    ENGINE_ASSIGN(Config config, Config::from_file(file));
+    ENGINE_ASSIGN(const TensorTable table, TensorTable::from_file(file, config));
+    ENGINE_ASSIGN(tokenizer::Vocab vocab, tokenizer::Vocab::from_file(file, config.n_vocab));
+    ENGINE_ASSIGN(const tokenizer::TemplateKind chat_template, tokenizer::template_of(file));
+    ENGINE_ASSIGN(const SamplerOptions sampler, file_sampler(file));
+    ENGINE_ASSIGN(std::unique_ptr<cpu::Pool> pool, make_pool(options, options.log));
+    ENGINE_ASSIGN(Weights weights,
+                  Weights::load(file, table, *pool, {options.check_tensors, options.progress}));
+    ModelInfo info = describe(file, config, vocab, *pool);
+    info.has_chat_template = chat_template != tokenizer::TemplateKind::none;
+    auto impl = std::make_shared<Model::Impl>(Model::Impl{std::move(config), std::move(vocab),
+                                                          std::move(pool), std::move(weights),
+                                                          std::move(info), sampler, options.log});
+    for (const auto& lines :
+         {file.warnings(), std::span<const std::string>(table.warnings), impl->vocab.warnings()})
+      for (const std::string& line : lines) impl->warn(line);
+    if (chat_template == tokenizer::TemplateKind::unknown)
+      impl->warn("the file's chat template is not Gemma's: the built-in turn format is used");
+    if (impl->log)
+      for (const std::string& note : impl->config.notes) impl->log(LogLevel::info, note);
+    return std::shared_ptr<const Model::Impl>(std::move(impl));
+  }
+};
+
+Result<Model> Model::load(const std::filesystem::path& path, const ModelOptions& options) {
+  return no_throw([&]() -> Result<Model> {
+    ENGINE_ASSIGN(const gguf::Reader file, gguf::Reader::open(path));
+    ENGINE_ASSIGN(auto impl, ModelLoader::load(file, options));
+    return Model(std::move(impl));
+  });
+}
+
+Result<Model> Model::load(std::span<const std::byte> gguf, const ModelOptions& options) {
+  return no_throw([&]() -> Result<Model> {
+    ENGINE_ASSIGN(const gguf::Reader file, gguf::Reader::open(gguf));
+    ENGINE_ASSIGN(auto impl, ModelLoader::load(file, options));
+    return Model(std::move(impl));
+  });
+}
+
+const ModelInfo& Model::info() const noexcept { return impl_->info; }
+const SamplerOptions& Model::default_sampler() const noexcept { return impl_->sampler; }
+
+Result<std::vector<Token>> Model::tokenize(std::string_view text, TokenizeOptions options) const {
+  return no_throw([&]() -> Result<std::vector<Token>> {
+    const tokenizer::EncodeOptions encode = {.parse_special = options.parse_special};
+    if (!options.add_special) return tokenizer::encode(impl_->vocab, text, encode);
+    ENGINE_ASSIGN(tokenizer::Prompt prompt, tokenizer::encode_prompt(impl_->vocab, text, encode));
+    if (prompt.bos_in_text)
+      impl_->warn("the text begins with the BOS token already: no second one is added");
+    return std::move(prompt.tokens);
+  });
+}
+
+std::string Model::piece(Token token) const {
+  return impl_->vocab.contains(token) ? std::string(impl_->vocab.piece(token)) : std::string();
+}
+
+bool Model::is_end_of_generation(Token token) const noexcept {
+  return impl_->vocab.is_end_of_generation(token);
+}
+
+Result<std::vector<Token>> Model::apply_chat_template(std::span<const Message> messages,
+                                                      bool add_generation_prompt) const {
+  return no_throw([&]() -> Result<std::vector<Token>> {
+    std::vector<tokenizer::Message> turns;
+    for (const Message& m : messages) turns.push_back({m.role, m.content});
+    return tokenizer::encode_chat(impl_->vocab, turns, generation_prompt(add_generation_prompt));
+  });
+}
+
+struct Detokenizer::Impl {
+  Model model;  // keeps the vocabulary alive
+  tokenizer::Detokenizer detokenizer;
+};
+
+Detokenizer::Detokenizer(const Model& model)
+    : impl_(new Impl{model, tokenizer::Detokenizer(model.impl_->vocab)}) {}
+Detokenizer::Detokenizer(Detokenizer&&) noexcept = default;
+Detokenizer& Detokenizer::operator=(Detokenizer&&) noexcept = default;
+Detokenizer::~Detokenizer() = default;
+
+std::string Detokenizer::push(Token token) { return impl_->detokenizer.push(token); }
+std::string Detokenizer::flush() { return impl_->detokenizer.finish(); }
+
+}  // namespace engine

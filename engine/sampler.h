@@ -1,0 +1,27 @@
+// Choosing a token from logits: penalties, top-k, temperature, top-p, min-p, one seeded draw; no
+// full sort.
+//
+// Weights are integers, u_i = floor(exp((l_i - M)/T) * 2^32), so every sum is exact in any order
+// and every backend draws the same token. top-p: the shortest prefix by (u descending, id
+// ascending) with sum >= ceil(p * S). min-p: u_i >= floor(min_p * 2^32). Draw: 64 bits R of Philox
+// (key seed, counter index); the first survivor in ascending id whose running sum exceeds floor(R *
+// S / 2^64).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace engine {
+
+// invalid_argument naming the option that is out of range.
+Status check(const SamplerOptions& options);
+
+// logits [n_vocab]: NaN or +infinity is non_finite; minus infinity marks ids that must not be
+// chosen. history: the tokens before, for the penalties. index: the position being filled.
+Result<Token> sample(std::span<const float> logits, std::span<const Token> history,
+                     const SamplerOptions& options, std::uint64_t index);
+
+}  // namespace engine

@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <string>
+
+#include "engine/cpu_ops.h"
+#include "engine/engine.h"
+#include "engine/forward.h"
+#include "engine/kv_cache.h"
+#include "engine/model_impl.h"
+#include "engine/no_throw.h"
+#include "engine/sampler.h"
+#include "engine/state.h"
+
+namespace engine {
+namespace {
+
+// Rows whose logits are computed together when a text is scored: each pass over the head serves all
+// of them.
+constexpr int kScoreRows = 8;
+
+bool all_finite(std::span<const float> values) {
+  // On bits, so that the loop vectorises: an exponent of all ones is infinity or NaN.
+  std::uint32_t largest = 0;
+  for (const float value : values)
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFu);
+  return largest < 0x7F800000u;
+}
+
+Status non_finite(int position) {
+  return Status(Code::non_finite,
+                "the model's logits at position " + std::to_string(position) +
+                    " hold NaN or infinity: the weights are damaged or the activations overflowed");
+}
+
+}  // namespace
+
+struct Session::Impl {
+  Impl(const Model& m, const Model::Impl& shared_, const SessionOptions& options)
+      : model(m),
+        shared(shared_),
+        n_ctx(options.n_ctx == 0 ? shared.config.n_ctx_train : options.n_ctx),
+        n_chunk(options.n_chunk == 0 ? n_ctx : options.n_chunk),
+        cache(shared.config, options.kv == KvType::f16 ? op::KvType::f16 : op::KvType::f32) {}
+
+  Model model;  // keeps `shared` alive
+  const Model::Impl& shared;
+  int n_ctx, n_chunk;
+  KvCache cache;
+  State state;
+  std::vector<Token> tokens;
+  std::vector<float>
+      hidden;  // [d_model] of the last token, as the last layer left it; empty after a rewind
+  std::vector<float> logits;  // [n_vocab] of the last token, if logits_valid
+  bool logits_valid = false;
+  std::atomic<bool> cancel{false};
+  std::mutex in_use;
+
+  int n_past() const { return static_cast<int>(tokens.size()); }
+  Status check_appendable(std::span<const Token> more) const;
+  template <class AfterChunk>
+  Status evaluate(std::span<const Token> more, const AfterChunk& after_chunk);
+  void forward_chunk(std::span<const Token> chunk);
+  Status restore_hidden();
+  Status compute_logits();
+  void compute_head(const float* hidden_rows, int n_rows, float* out);
+  Status score_rows(std::span<const float> hidden_rows, std::span<const Token> next,
+                    int first_position, std::vector<float>& out);
+
+  // Runs fn, which returns Status, as the only user of the session.
+  template <class Fn>
+  auto exclusively(const Fn& fn) -> decltype(fn()) {
+    const std::unique_lock lock(in_use, std::try_to_lock);
+    if (!lock) return Status(Code::busy, "the session is in use on another thread");
+    return no_throw(fn);
+  }
+  // Runs fn, which returns Status, on the model's threads.
+  template <class Fn>
+  Status on_pool(const Fn& fn) {
+    Status status;
+    ENGINE_TRY(shared.pool->run([&] { status = fn(); }));
+    return status;
+  }
+};
+
+Status Session::Impl::check_appendable(std::span<const Token> more) const {
+  for (std::size_t i = 0; i < more.size(); ++i)
+    if (!shared.vocab.contains(more[i]))
+      return Status(Code::invalid_argument, "token " + std::to_string(i) +
+                                                ": expected an id from 0 to " +
+                                                std::to_string(shared.vocab.size() - 1) + ", got " +
+                                                std::to_string(more[i]));
+  if (more.size() > static_cast<std::size_t>(n_ctx - n_past()))
+    return Status(Code::context_full, "the context holds " + std::to_string(n_ctx) + " tokens; " +
+                                          std::to_string(n_past()) + " are used and " +
+                                          std::to_string(more.size()) + " more do not fit");
+  return {};
+}
+
+// Runs the layers over one chunk; afterwards state.x holds its hidden rows.
+void Session::Impl::forward_chunk(std::span<const Token> chunk) {
+  const Config& config = shared.config;
+  const int n = static_cast<int>(chunk.size());
+  std::vector<op::KvRow> rows;
+  for (int pos = n_past(); pos < n_past() + n; ++pos) rows.push_back({pos, pos, 0});
+  std::vector<std::byte* const*> tables;  // [n_layers], each of this one sequence
+  for (int l = 0; l < config.n_layers; ++l) tables.push_back(cache.pages(l));
+  std::vector<op::KvPages> pages;
+  for (auto& table : tables) pages.push_back({&table});
+
+  state.resize(config, n);
+  state.set_positions(config, rows);
+  const Batch batch = {chunk, rows, cache.shape(), pages};
+  CpuOps ops{*shared.pool};
+  embed(ops, config, shared.weights, batch, state);
+  layers(ops, config, shared.weights, batch, state, 0, shared.weights.layers.size());
+}
+
+// Appends `more` chunk by chunk; after_chunk(chunk's first index in more, its size) runs on the
+// model's threads while state.x holds the chunk's hidden rows.
+template <class AfterChunk>
+Status Session::Impl::evaluate(std::span<const Token> more, const AfterChunk& after_chunk) {
+  cancel.store(false);
+  ENGINE_TRY(check_appendable(more));
+  tokens.reserve(tokens.size() + more.size());
+  const auto width = static_cast<std::size_t>(shared.config.d_model);
+  for (std::size_t first = 0; first < more.size();) {
+    if (cancel.load()) return Status(Code::cancelled, "the evaluation was cancelled");
+    const std::span<const Token> chunk =
+        more.subspan(first, std::min(more.size() - first, static_cast<std::size_t>(n_chunk)));
+    ENGINE_TRY(cache.reserve(n_past() + static_cast<int>(chunk.size())));
+    ENGINE_TRY(on_pool([&]() -> Status {
+      forward_chunk(chunk);
+      const auto last_row = state.x.end() - static_cast<std::ptrdiff_t>(width);
+      std::vector<float> last(last_row, state.x.end());
+      ENGINE_TRY(after_chunk(first, chunk.size()));
+      hidden = std::move(last);
+      return {};
+    }));
+    logits_valid = false;
+    tokens.insert(tokens.end(), chunk.begin(), chunk.end());
+    cache.drop_behind(n_past());
+    first += chunk.size();
+  }
+  return {};
+}
+
+// Logits of hidden rows; ids without a token can never win. On the model's threads.
+void Session::Impl::compute_head(const float* hidden_rows, int n_rows, float* out) {
+  CpuOps ops{*shared.pool};
+  head(ops, shared.config, shared.weights, hidden_rows, n_rows, state, out);
+}
+
+// Makes sure that `hidden` is the last token's, by evaluating it again if a rewind made it the
+// last.
+Status Session::Impl::restore_hidden() {
+  if (tokens.empty())
+    return Status(Code::invalid_argument, "the session is empty: there are no logits yet");
+  if (!hidden.empty()) return {};
+  const Token last = tokens.back();
+  tokens.pop_back();
+  return evaluate({&last, 1}, [](std::size_t, std::size_t) { return Status(); });
+}
+
+Status Session::Impl::compute_logits() {
+  ENGINE_TRY(restore_hidden());
+  if (logits_valid) return {};
+  ENGINE_TRY(on_pool([&]() -> Status {
+    logits.resize(static_cast<std::size_t>(shared.config.n_vocab));
+    compute_head(hidden.data(), 1, logits.data());
+    if (!all_finite(logits)) return non_finite(n_past() - 1);
+    std::fill(logits.begin() + shared.vocab.size(), logits.end(),
+              -std::numeric_limits<float>::infinity());
+    return {};
+  }));
+  logits_valid = true;
+  return {};
+}
+
+// Appends ln p of next[i] given the hidden row i. On the model's threads.
+Status Session::Impl::score_rows(std::span<const float> hidden_rows, std::span<const Token> next,
+                                 int first_position, std::vector<float>& out) {
+  const auto n_vocab = static_cast<std::size_t>(shared.config.n_vocab);
+  const auto width = static_cast<std::size_t>(shared.config.d_model);
+  std::vector<float> rows(std::min<std::size_t>(kScoreRows, next.size()) * n_vocab);
+  float lse[kScoreRows];
+  for (std::size_t first = 0; first < next.size(); first += kScoreRows) {
+    const std::size_t n = std::min<std::size_t>(kScoreRows, next.size() - first);
+    compute_head(hidden_rows.data() + first * width, static_cast<int>(n), rows.data());
+    for (std::size_t t = 0; t < n; ++t) {
+      const std::span<float> row(rows.data() + t * n_vocab, n_vocab);
+      if (!all_finite(row)) return non_finite(first_position + static_cast<int>(first + t));
+      std::fill(row.begin() + shared.vocab.size(), row.end(),
+                -std::numeric_limits<float>::infinity());
+    }
+    CpuOps{*shared.pool}.logsumexp({rows.data(), lse, static_cast<int>(n), shared.config.n_vocab});
+    for (std::size_t t = 0; t < n; ++t)
+      out.push_back(rows[t * n_vocab + static_cast<std::size_t>(next[first + t])] - lse[t]);
+  }
+  return {};
+}
+
+Session::Session(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Result<Session> Session::create(const Model& model, const SessionOptions& options) {
+  const int n_ctx_train = model.impl_->config.n_ctx_train;
+  if (options.n_ctx < 0 || options.n_ctx > n_ctx_train)
+    return Status(Code::invalid_argument, "n_ctx: expected 1 to " + std::to_string(n_ctx_train) +
+                                              ", or 0 for all of it, got " +
+                                              std::to_string(options.n_ctx));
+  if (options.n_chunk < 0)
+    return Status(Code::invalid_argument,
+                  "n_chunk: expected 0 or more, got " + std::to_string(options.n_chunk));
+  return no_throw([&]() -> Result<Session> {
+    return Session(std::make_unique<Impl>(model, *model.impl_, options));
+  });
+}
+
+Status Session::decode(std::span<const Token> tokens) {
+  return impl_->exclusively(
+      [&] { return impl_->evaluate(tokens, [](std::size_t, std::size_t) { return Status(); }); });
+}
+
+Result<std::span<const float>> Session::logits() {
+  return impl_->exclusively([&]() -> Result<std::span<const float>> {
+    ENGINE_TRY(impl_->compute_logits());
+    return std::span<const float>(impl_->logits);
+  });
+}
+
+Result<Token> Session::sample(const SamplerOptions& options) {
+  return impl_->exclusively([&]() -> Result<Token> {
+    ENGINE_TRY(impl_->compute_logits());
+    Result<Token> token = Status(Code::internal, "no token was chosen");
+    ENGINE_TRY(impl_->on_pool([&]() -> Status {
+      token = engine::sample(impl_->logits, impl_->tokens, options,
+                             static_cast<std::uint64_t>(impl_->n_past()));
+      return {};
+    }));
+    return token;
+  });
+}
+
+Result<std::vector<float>> Session::score(std::span<const Token> tokens) {
+  return impl_->exclusively([&]() -> Result<std::vector<float>> {
+    std::vector<float> scores;
+    if (tokens.empty()) return scores;
+    scores.reserve(tokens.size());
+    ENGINE_TRY(impl_->check_appendable(tokens));
+    if (impl_->n_past() > 0) {
+      ENGINE_TRY(impl_->restore_hidden());
+      ENGINE_TRY(impl_->on_pool([&] {
+        return impl_->score_rows(impl_->hidden, tokens.first(1), impl_->n_past() - 1, scores);
+      }));
+    }
+    ENGINE_TRY(impl_->evaluate(tokens, [&](std::size_t first, std::size_t n) {
+      const std::size_t n_next =
+          std::min(n, tokens.size() - first - 1);  // the last token has no next one
+      const int position = impl_->n_past();
+      // The head overwrites state.normed only, so the hidden rows stay in place.
+      return impl_->score_rows(impl_->state.x, tokens.subspan(first + 1, n_next), position, scores);
+    }));
+    return scores;
+  });
+}
+
+int Session::n_ctx() const noexcept { return impl_->n_ctx; }
+int Session::n_past() const noexcept { return impl_->n_past(); }
+std::span<const Token> Session::tokens() const noexcept { return impl_->tokens; }
+const Model& Session::model() const noexcept { return impl_->model; }
+
+Result<int> Session::rewind(int n_past) {
+  return impl_->exclusively([&]() -> Result<int> {
+    if (n_past < 0)
+      return Status(Code::invalid_argument,
+                    "rewind: expected 0 or more, got " + std::to_string(n_past));
+    if (n_past >= impl_->n_past()) return impl_->n_past();
+    const int reached = impl_->cache.rewind(n_past);
+    impl_->tokens.resize(static_cast<std::size_t>(reached));
+    impl_->hidden.clear();
+    impl_->logits_valid = false;
+    return reached;
+  });
+}
+
+void Session::cancel() noexcept { impl_->cancel.store(true); }
+
+}  // namespace engine
