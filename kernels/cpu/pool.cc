@@ -7,10 +7,6 @@
 #include <new>
 #include <system_error>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace engine::cpu {
 namespace {
 
@@ -20,8 +16,19 @@ constexpr int kSpins = 2000;
 
 void relax() {
 #if defined(__x86_64__)
-  _mm_pause();
+  __builtin_ia32_pause();
 #endif
+}
+
+// The value of `word` once it differs from `seen`: spins for a while, then sleeps.
+std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen) {
+  for (int i = 0; i < kSpins; ++i) {
+    const std::uint32_t now = word.load(std::memory_order_acquire);
+    if (now != seen) return now;
+    relax();
+  }
+  word.wait(seen, std::memory_order_acquire);
+  return word.load(std::memory_order_acquire);
 }
 
 }  // namespace
@@ -32,7 +39,7 @@ Pool::Pool(int n_threads, Isa isa)
   threads_.emplace_back([this] { lead(); });
   try {
     while (n_threads_ < n_threads) {
-      threads_.emplace_back([this, thread = n_threads_] { work(thread); });
+      threads_.emplace_back([this] { work(); });
       ++n_threads_;
     }
   } catch (const std::system_error&) {
@@ -98,43 +105,44 @@ void Pool::lead() {
   }
 }
 
-void Pool::work(int thread) {
+void Pool::work() {
   std::uint32_t seen = 0;
   for (;;) {
     seen = wait_for_change(epoch_, seen);
     if (quit_.load(std::memory_order_relaxed)) return;
-    region_.run_part(thread);
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+    run_parts();
   }
 }
 
 void Pool::Region::run_part(int p) const {
-  if (p >= parts) return;
   const auto border = [&](int i) {
     return static_cast<int>(static_cast<std::int64_t>(n) * i / parts);
   };
   call(context, border(p), border(p + 1));
 }
 
-void Pool::fork_join(const Region& region) {
-  region_ = region;
-  pending_.store(static_cast<std::uint32_t>(n_threads_ - 1), std::memory_order_relaxed);
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
-  region_.run_part(0);
-  std::uint32_t left = pending_.load(std::memory_order_acquire);
-  while (left != 0) left = wait_for_change(pending_, left);
+void Pool::run_parts() {
+  for (;;) {
+    const std::uint64_t claim = claims_.fetch_add(1, std::memory_order_acq_rel);
+    const auto part = static_cast<int>(claim & 0xFFFF),
+               parts = static_cast<int>((claim >> 16) & 0xFFFF);
+    if (part >= parts) return;
+    region_.run_part(part);
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+  }
 }
 
-std::uint32_t Pool::wait_for_change(const std::atomic<std::uint32_t>& word,
-                                    std::uint32_t seen) const {
-  for (int i = 0; i < kSpins; ++i) {
-    const std::uint32_t now = word.load(std::memory_order_acquire);
-    if (now != seen) return now;
-    relax();
-  }
-  word.wait(seen, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
+void Pool::fork_join(const Region& region) {
+  region_ = region;
+  unfinished_.store(static_cast<std::uint32_t>(region.parts), std::memory_order_relaxed);
+  const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
+  claims_.store(epoch << 32 | static_cast<std::uint64_t>(region.parts) << 16,
+                std::memory_order_release);
+  epoch_.store(static_cast<std::uint32_t>(epoch), std::memory_order_release);
+  epoch_.notify_all();
+  run_parts();
+  for (std::uint32_t left; (left = unfinished_.load(std::memory_order_acquire)) != 0;)
+    wait_for_change(unfinished_, left);
 }
 
 }  // namespace engine::cpu

@@ -42,7 +42,8 @@ class Pool {
   // threads.
   template <class Fn>
   void parallel_for(int n, int grain, const Fn& fn) {
-    const int parts = std::min(n_threads_, grain > 0 ? n / grain : n);
+    const int most = grain > 0 ? n / grain : n;
+    const int parts = n_threads_ == 1 ? 1 : std::min(n_threads_ * kPartsPerThread, most);
     if (parts <= 1) {
       if (n > 0) fn(0, n);
       return;
@@ -54,7 +55,11 @@ class Pool {
   }
 
  private:
-  struct Region {  // a parallel loop: part p of `parts` covers n*p/parts .. n*(p+1)/parts
+  // Parts are claimed, not assigned: a thread that the system has put aside holds nobody up unless
+  // it was in the middle of a part. More parts than threads even out cores of different speed.
+  static constexpr int kPartsPerThread = 4;
+
+  struct Region {  // a parallel loop: part p covers n*p/parts .. n*(p+1)/parts
     void (*call)(const void* context, int begin, int end) = nullptr;
     const void* context = nullptr;
     int n = 0, parts = 0;
@@ -62,9 +67,9 @@ class Pool {
   };
 
   void fork_join(const Region& region);
+  void run_parts();
   void lead();
-  void work(int thread);
-  std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen) const;
+  void work();
 
   Isa isa_;
   const Leaf& leaf_;
@@ -80,10 +85,14 @@ class Pool {
   bool job_done_ = false, stop_ = false;
   Status job_status_;
 
-  // Hand-over of regions to the workers: the epoch counts regions, its change publishes region_.
+  // Hand-over of regions to the workers. claims_ holds, from the high bits down, the region's
+  // number (32 bits), its parts (16) and the next part to claim (16): one fetch_add claims a part
+  // of whichever region is current, and region_ does not change while a claimed part is unfinished.
   Region region_;
-  alignas(64) std::atomic<std::uint32_t> epoch_{0};
-  alignas(64) std::atomic<std::uint32_t> pending_{0};  // workers still in the region
+  alignas(64) std::atomic<std::uint64_t> claims_{0};
+  alignas(64) std::atomic<std::uint32_t> epoch_{
+      0};  // changes with every region: what idle workers wait on
+  alignas(64) std::atomic<std::uint32_t> unfinished_{0};
   std::atomic<bool> quit_{false};
 };
 

@@ -2,9 +2,10 @@
 // draw, which rounds it down to an integer (at most 2^32, that of the most likely token).
 //
 // Division, op::exp, product. logits [n] f32, finite or minus infinity (weight +0); max is the
-// largest of them; temperature > 0. weights [n] f32; may equal logits. Tolerance against ref
-// (double): 2^-24 * (4 + 2 * |logits[i] - max| / temperature) * weight: exp passes on the relative
-// error of its argument times the argument.
+// largest of them; temperature > 0. weights [n] f32; may equal logits.
+// Tolerance against ref (double): 2^-24 * (4 + 2 * |logits[i] - max| / temperature) * weight +
+// 2^-117: exp passes on the relative error of its argument times the argument, and underflows in
+// steps of 2^-149.
 #pragma once
 
 namespace engine::op {

@@ -1,0 +1,286 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "kernels/cpu/leaf.h"
+#include "kernels/cpu/select.h"
+#include "kernels/op/philox.h"
+
+namespace engine {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kGreedyTemperature = 1e-4f;
+constexpr float kWeightOne = 0x1p32f;  // weight of the most likely token
+
+// Products of two 64-bit numbers; every supported compiler has the type.
+__extension__ using Wide = unsigned __int128;
+
+// A token with its logit, then with its weight: an integer of at most 24 significant bits, which a
+// float holds exactly.
+struct Candidate {
+  float value;
+  Token id;
+};
+
+std::uint64_t integer(float weight) { return static_cast<std::uint64_t>(weight); }
+
+// What a selection by size keeps: all that is above `value`, and the first `n_ties` equal to it.
+struct Cut {
+  float value;
+  std::uint64_t n_ties;
+
+  bool keeps(float v) {  // to be asked in ascending id
+    const bool tie = v == value && n_ties > 0;
+    n_ties -= tie ? 1u : 0u;
+    return v > value || tie;
+  }
+};
+
+// std::erase_if of the others, but without a branch to mispredict.
+template <class Keep>
+void keep_if(std::vector<Candidate>& candidates, Keep keep) {
+  std::size_t n = 0;
+  for (const Candidate c : candidates) {
+    candidates[n] = c;
+    n += keep(c) ? 1u : 0u;
+  }
+  candidates.resize(n);
+}
+
+Status out_of_range(const char* option, double value, const char* range) {
+  return Status(Code::invalid_argument, std::string("sampler option ") + option + " is " +
+                                            std::to_string(value) + ", expected " + range);
+}
+
+// The highest logit, the lowest id among equals.
+Result<Token> best_token(std::span<const float> logits) {
+  Token best = -1;
+  float max = -kInfinity;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] < kInfinity))
+      return Status(Code::non_finite, "logit of token " + std::to_string(i) + " is " +
+                                          std::to_string(logits[i]) + ", expected a finite number");
+    if (logits[i] > max) {
+      max = logits[i];
+      best = static_cast<Token>(i);
+    }
+  }
+  if (best < 0) return Status(Code::non_finite, "no token has a finite logit");
+  return best;
+}
+
+bool has_penalties(const SamplerOptions& options) {
+  return options.penalty_window != 0 &&
+         (options.repeat_penalty != 1 || options.presence_penalty != 0 ||
+          options.frequency_penalty != 0);
+}
+
+float penalised(float logit, std::ptrdiff_t count, const SamplerOptions& options) {
+  const float scaled = logit > 0 ? logit / options.repeat_penalty : logit * options.repeat_penalty;
+  return scaled -
+         (static_cast<float>(count) * options.frequency_penalty + options.presence_penalty);
+}
+
+std::vector<Token> seen_tokens(std::span<const Token> history, int window) {
+  if (window >= 0)
+    history = history.last(std::min(history.size(), static_cast<std::size_t>(window)));
+  std::vector<Token> seen(history.begin(), history.end());
+  std::sort(seen.begin(), seen.end());
+  return seen;
+}
+
+Status apply_penalties(std::span<float> logits, std::span<const Token> history,
+                       const SamplerOptions& options) {
+  const std::vector<Token> seen = seen_tokens(history, options.penalty_window);
+  for (auto first = seen.begin(); first != seen.end();) {
+    const auto last = std::upper_bound(first, seen.end(), *first);
+    const auto id = static_cast<std::size_t>(*first);  // a negative id becomes a huge one
+    if (id < logits.size() && logits[id] < kInfinity) {
+      logits[id] = penalised(logits[id], last - first, options);
+      if (!(logits[id] < kInfinity))
+        return Status(Code::invalid_argument,
+                      "the penalties overflow the logit of token " + std::to_string(id));
+    }
+    first = last;
+  }
+  return {};
+}
+
+// Leaves the k largest and returns the least of them.
+float keep_largest(std::vector<float>& values, std::size_t k) {
+  const auto kth = values.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(values.begin(), kth, values.end(), std::greater<>());
+  values.resize(k);
+  return values.back();
+}
+
+// One scan that collects what is above the k-th largest logit so far, a bound it raises whenever k
+// more have come: linear in any order, and few logits are collected in a usual one.
+Cut top_k_cut(std::span<const float> logits, std::size_t k) {
+  std::vector<float> largest;
+  largest.reserve(2 * k);
+  float bound = -kInfinity;
+  for (const float logit : logits) {
+    if (!(logit > bound)) continue;
+    largest.push_back(logit);
+    if (largest.size() == 2 * k) bound = keep_largest(largest, k);
+  }
+  if (largest.size() < k) return {-kInfinity, 0};
+  bound = keep_largest(largest, k);
+  const auto n_above =
+      std::count_if(largest.begin(), largest.end(), [&](float v) { return v > bound; });
+  return {bound, k - static_cast<std::size_t>(n_above)};
+}
+
+// What top-k keeps, in ascending id.
+std::vector<Candidate> keep_top_k(std::span<const float> logits, int top_k) {
+  const auto k = static_cast<std::size_t>(top_k);
+  const bool all = k == 0 || k >= logits.size();
+  Cut cut = all ? Cut{-kInfinity, 0} : top_k_cut(logits, k);
+  std::vector<Candidate> candidates;
+  candidates.reserve(all ? logits.size() : k);
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    if (cut.keeps(logits[i])) candidates.push_back({logits[i], static_cast<Token>(i)});
+  return candidates;
+}
+
+// Logits become weights. Tokens of weight zero cannot be drawn and are dropped.
+void weigh(std::vector<Candidate>& candidates, float max, float temperature) {
+  static const cpu::Leaf& leaf = cpu::leaf(cpu::isa_from_environment().value_or(cpu::Isa::scalar));
+  constexpr std::size_t kBatch = 1024;
+  std::array<float, kBatch> weights;
+  for (std::size_t first = 0; first < candidates.size(); first += kBatch) {
+    const auto batch =
+        std::span(candidates).subspan(first).first(std::min(kBatch, candidates.size() - first));
+    for (std::size_t i = 0; i < batch.size(); ++i) weights[i] = batch[i].value;
+    const int n = static_cast<int>(batch.size());
+    leaf.sample_weights({weights.data(), weights.data(), n, max, temperature}, 0, n);
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      batch[i].value = static_cast<float>(integer(weights[i]));
+  }
+  keep_if(candidates, [](const Candidate& c) { return c.value > 0; });
+}
+
+std::uint64_t total_weight(std::span<const Candidate> candidates) {
+  std::uint64_t sum = 0;
+  for (const Candidate& c : candidates) sum += integer(c.value);
+  return sum;
+}
+
+// ceil(share * sum), exactly: a float is an integer of 24 bits times a power of two.
+std::uint64_t share_of(float share, std::uint64_t sum) {
+  int exponent = 0;
+  // share = mantissa * 2^exponent; exponent <= 0, as share < 1
+  const float mantissa = std::frexp(share, &exponent);
+  const int shift = 24 - exponent;
+  if (shift >= 100) return sum > 0 && share > 0 ? 1 : 0;  // the product is below 2^90
+  const auto product = static_cast<Wide>(mantissa * 0x1p24f) * sum;
+  return static_cast<std::uint64_t>((product + (Wide{1} << shift) - 1) >> shift);
+}
+
+// The shortest list of heaviest candidates with at least `mass`, 0 < mass <= their total weight.
+// The bits of a positive float order as it does: those of the last weight on the list are found 11
+// at a time, from the mass that each value of them holds.
+Cut top_mass_cut(std::span<const Candidate> candidates, std::uint64_t mass) {
+  constexpr int kDigitBits = 11;
+  constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
+  std::uint32_t found = 0;  // the leading bits
+  for (int shift = 2 * kDigitBits; shift >= 0; shift -= kDigitBits) {
+    std::array<std::uint64_t, kDigits> masses{};
+    for (const Candidate& c : candidates) {
+      const std::uint32_t bits = std::bit_cast<std::uint32_t>(c.value) >> shift;
+      if (bits >> kDigitBits == found) masses[bits % kDigits] += integer(c.value);
+    }
+    std::uint32_t digit = kDigits - 1;
+    for (; masses[digit] < mass; --digit) mass -= masses[digit];
+    found = found << kDigitBits | digit;
+  }
+  const auto value = std::bit_cast<float>(found);
+  return {value, (mass + integer(value) - 1) / integer(value)};
+}
+
+void keep_top_p(std::vector<Candidate>& candidates, float top_p) {
+  if (top_p >= 1) return;
+  const std::uint64_t mass = share_of(top_p, total_weight(candidates));
+  // The most likely token always stays.
+  Cut cut = top_mass_cut(candidates, std::max<std::uint64_t>(mass, 1));
+  keep_if(candidates, [&](const Candidate& c) { return cut.keeps(c.value); });
+}
+
+void keep_min_p(std::vector<Candidate>& candidates, float min_p) {
+  const auto least = static_cast<float>(integer(min_p * kWeightOne));
+  keep_if(candidates, [&](const Candidate& c) { return c.value >= least; });
+}
+
+// `bits` is uniform over 64 bits.
+Token draw(std::span<const Candidate> candidates, std::uint64_t bits) {
+  const auto mark = static_cast<std::uint64_t>((Wide{bits} * total_weight(candidates)) >> 64);
+  std::uint64_t running = 0;
+  for (const Candidate& c : candidates) {
+    running += integer(c.value);
+    if (running > mark) return c.id;
+  }
+  return candidates.back().id;  // not reached: mark is below the total
+}
+
+Result<Token> sample_penalised(std::span<const float> logits, const SamplerOptions& options,
+                               std::uint64_t index) {
+  ENGINE_ASSIGN(const Token best, best_token(logits));
+  if (options.temperature <= kGreedyTemperature || options.top_k == 1) return best;
+  std::vector<Candidate> candidates = keep_top_k(logits, options.top_k);
+  weigh(candidates, logits[static_cast<std::size_t>(best)], options.temperature);
+  keep_top_p(candidates, options.top_p);
+  keep_min_p(candidates, options.min_p);
+  return draw(candidates, op::philox_bits(options.seed, index));
+}
+
+Result<Token> sample_or_throw(std::span<const float> logits, std::span<const Token> history,
+                              const SamplerOptions& options, std::uint64_t index) {
+  if (!has_penalties(options)) return sample_penalised(logits, options, index);
+  std::vector<float> adjusted(logits.begin(), logits.end());
+  ENGINE_TRY(apply_penalties(adjusted, history, options));
+  return sample_penalised(adjusted, options, index);
+}
+
+}  // namespace
+
+// Comparisons are written so that NaN fails them.
+Status check(const SamplerOptions& options) {
+  const auto within = [](float value, float low, float high) {
+    return value >= low && value <= high;
+  };
+  constexpr float kMax = std::numeric_limits<float>::max();
+  if (!within(options.temperature, 0, kMax))
+    return out_of_range("temperature", options.temperature, "a finite number >= 0");
+  if (options.top_k < 0) return out_of_range("top_k", options.top_k, "a number >= 0");
+  if (!within(options.top_p, 0, 1)) return out_of_range("top_p", options.top_p, "0 to 1");
+  if (!within(options.min_p, 0, 1)) return out_of_range("min_p", options.min_p, "0 to 1");
+  if (!within(options.repeat_penalty, std::numeric_limits<float>::min(), kMax))
+    return out_of_range("repeat_penalty", options.repeat_penalty, "a finite number > 0");
+  if (!within(options.presence_penalty, -kMax, kMax))
+    return out_of_range("presence_penalty", options.presence_penalty, "a finite number");
+  if (!within(options.frequency_penalty, -kMax, kMax))
+    return out_of_range("frequency_penalty", options.frequency_penalty, "a finite number");
+  if (options.penalty_window < -1)
+    return out_of_range("penalty_window", options.penalty_window, "a number >= -1");
+  return {};
+}
+
+Result<Token> sample(std::span<const float> logits, std::span<const Token> history,
+                     const SamplerOptions& options, std::uint64_t index) try {
+  ENGINE_TRY(check(options));
+  return sample_or_throw(logits, history, options, index);
+} catch (const std::bad_alloc&) {
+  return Status(Code::out_of_memory,
+                "no memory to sample from " + std::to_string(logits.size()) + " logits");
+}
+
+}  // namespace engine

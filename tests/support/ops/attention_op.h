@@ -1,0 +1,135 @@
+#pragma once
+
+#include "kernels/op/attention.h"
+#include "tests/support/kv_pages.h"
+#include "tests/support/ops/float_output.h"
+#include "tests/support/random.h"
+
+namespace engine::test {
+
+// Only the slots that some row sees hold values; all others are NaN, and pages without any are
+// dropped.
+class AttentionOp : public FloatOutput {
+ public:
+  struct Shape {
+    op::KvShape kv;
+    int n_h;
+    int window;
+    std::vector<op::KvRow> rows;
+    std::size_t misalign = 0;  // of q and out
+  };
+
+  AttentionOp(Shape shape, std::uint64_t seed)
+      : FloatOutput(count(static_cast<int>(shape.rows.size()), shape.n_h, shape.kv.d),
+                    shape.misalign),
+        shape_(std::move(shape)),
+        q_(y_.size(), shape_.misalign),
+        pages_(shape_.kv, n_sequences(), n_positions()) {
+    Random random(seed);
+    // Scores of random keys then have variance 1, as with the model's 1/sqrt(d).
+    random.fill_normal(q_, 1 / std::sqrt(static_cast<float>(shape_.kv.d)));
+    fill_visible(random);
+  }
+
+  int n_t() const { return static_cast<int>(shape_.rows.size()); }
+  Buffer<float>& q() { return q_; }
+  TestPages& pages() { return pages_; }
+  // out[t, h, i] of the last run.
+  float out(int t, int h, int i) const {
+    return y_[count(t, shape_.n_h, shape_.kv.d) + count(h, shape_.kv.d) + count(i)];
+  }
+  int first_visible(const op::KvRow& row) const {
+    return shape_.window > 0 ? std::max(0, row.pos - shape_.window + 1) : 0;
+  }
+
+  void reset() { y_.poison(); }
+  void run_reference() {
+    reset();
+    ref::attention(args(0, n_t()));
+    keep_reference();
+  }
+  void run(int first, int n, cpu::Pool& pool) { cpu::attention(args(first, n), pool); }
+  std::string mismatch() const {
+    const std::vector<double> head_tolerances = tolerances();
+    return compare_output([&](std::size_t i) { return head_tolerances[i / count(shape_.kv.d)]; });
+  }
+  std::size_t bytes() const {
+    std::size_t keys = 0;
+    for (const op::KvRow& row : shape_.rows)
+      keys += count(row.attend_until + 1 - first_visible(row));
+    return keys * 2 * count(shape_.kv.n_kv, shape_.kv.d) * shape_.kv.element_bytes();
+  }
+
+ private:
+  op::AttentionArgs args(int first, int n) {
+    const std::size_t offset = count(first, shape_.n_h, shape_.kv.d);
+    return {q_.data() + offset, shape_.kv, pages_.pages(), shape_.rows.data() + first,
+            y_.data() + offset, n,         shape_.n_h,     shape_.window};
+  }
+
+  int n_sequences() const {
+    int n = 1;
+    for (const op::KvRow& row : shape_.rows) n = std::max(n, row.sequence + 1);
+    return n;
+  }
+  int n_positions() const {
+    int n = 1;
+    for (const op::KvRow& row : shape_.rows) n = std::max(n, row.attend_until + 1);
+    return n;
+  }
+
+  void fill_visible(Random& random) {
+    const int n_pages = (n_positions() + op::kPage - 1) / op::kPage;
+    std::vector<bool> is_used(count(n_sequences(), n_pages));
+    for (const op::KvRow& row : shape_.rows) {
+      for (int pos = first_visible(row); pos <= row.attend_until; ++pos) {
+        is_used[count(row.sequence, n_pages) + count(pos / op::kPage)] = true;
+        fill_position(row.sequence, pos, random);
+      }
+    }
+    for (int s = 0; s < n_sequences(); ++s)
+      for (int page = 0; page < n_pages; ++page)
+        if (!is_used[count(s, n_pages) + count(page)]) pages_.drop(s, page);
+  }
+  void fill_position(int sequence, int pos, Random& random) {
+    if (!std::isnan(pages_.k(sequence, pos, 0, 0))) return;  // another row sees it too
+    for (int h = 0; h < shape_.kv.n_kv; ++h) {
+      for (int i = 0; i < shape_.kv.d; ++i) {
+        pages_.set_k(sequence, pos, h, i, random.normal());
+        pages_.set_v(sequence, pos, h, i, random.normal());
+      }
+    }
+  }
+
+  // Of each (row, head): the roundings of the sums, and the error ds of a score, which changes a
+  // weight and their sum by that fraction each.
+  std::vector<double> tolerances() const {
+    std::vector<double> tolerances;
+    for (int t = 0; t < n_t(); ++t)
+      for (int h = 0; h < shape_.n_h; ++h) tolerances.push_back(tolerance(t, h));
+    return tolerances;
+  }
+  double tolerance(int t, int h) const {
+    const op::KvRow& row = shape_.rows[count(t)];
+    const float* q = q_.data() + count(t, shape_.n_h, shape_.kv.d) + count(h, shape_.kv.d);
+    const int kv_head = h / (shape_.n_h / shape_.kv.n_kv);
+    double max_v = 0, max_ds = 0;
+    for (int pos = first_visible(row); pos <= row.attend_until; ++pos) {
+      double size = 0;
+      for (int i = 0; i < shape_.kv.d; ++i) {
+        size += std::abs(static_cast<double>(q[i]) *
+                         static_cast<double>(pages_.k(row.sequence, pos, kv_head, i)));
+        max_v =
+            std::max(max_v, std::abs(static_cast<double>(pages_.v(row.sequence, pos, kv_head, i))));
+      }
+      max_ds = std::max(max_ds, 0x1p-24 * (64 + 4) * size);
+    }
+    return (0x1p-24 * 64 + 2 * max_ds) * max_v;
+  }
+
+  Shape shape_;
+  Buffer<float> q_;
+  TestPages pages_;
+};
+
+}  // namespace engine::test
