@@ -12,7 +12,7 @@ namespace engine::cpu {
 
 // The four unsigned weights of quad k of a block, as bytes, for the rows of vector v of the group.
 template <class S, class Format>
-typename S::I quad_word(const std::uint8_t* block, int k, int v) {
+[[gnu::always_inline]] inline typename S::I quad_word(const std::uint8_t* block, int k, int v) {
   const int at = 4 * S::kLanes * v;
   if constexpr (std::is_same_v<Format, Q8_0Planes>) {
     return S::loadi(block + 64 * k + at);

@@ -3,10 +3,23 @@
 #include <array>
 #include <cstdlib>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "kernels/cpu/leaf.h"
 
 namespace engine::cpu {
 namespace {
+
+#if defined(__x86_64__)
+// clang 14's __builtin_cpu_supports does not know the name. The instructions need the system's
+// support for wide registers too, which the builtin checks for avx2.
+bool has_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
 
 bool machine_has(Isa isa) {
   switch (isa) {
@@ -14,8 +27,7 @@ bool machine_has(Isa isa) {
       return true;
     case Isa::avx2:
 #if defined(__x86_64__)
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("f16c");
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 #else
       return false;
 #endif

@@ -1,8 +1,9 @@
 #include "tests/support/tiny_model.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
-#include <span>
+#include <cstring>
 
 #include "kernels/op/convert.h"
 #include "tests/support/random.h"
@@ -27,8 +28,11 @@ void append_block(Bytes& bytes, Random& random) {
   constexpr bool kHasSubScales = Block::kSubBlock < Block::kElements;
   const std::uint16_t scale = op::f16_from_f32(kHasSubScales ? 0x1p-12f : 0x1p-8f);
   Block block;
-  for (std::byte& b : std::as_writable_bytes(std::span(&block, 1)))
-    b = static_cast<std::byte>(random.below(256));
+  for (std::size_t i = 0; i < sizeof block; i += sizeof(std::uint64_t)) {
+    const std::uint64_t bits = random.bits();
+    std::memcpy(reinterpret_cast<std::byte*>(&block) + i, &bits,
+                std::min(sizeof bits, sizeof block - i));
+  }
   block.d = scale;
   if constexpr (Block::kMinimum == gguf::Minimum::subtract) block.dmin = scale;
   if constexpr (Block::kMinimum == gguf::Minimum::add) block.m = scale;

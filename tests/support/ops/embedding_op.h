@@ -43,6 +43,10 @@ class EmbeddingOp : public FloatOutput {
     return compare_output([](std::size_t) { return 0.0; });
   }
 
+  std::size_t bytes() const {
+    return rows_.n_bytes() / count(shape_.n_vocab) * count(shape_.n_t) + 4 * y_.size();
+  }
+
  private:
   op::EmbeddingArgs args(const Weights& w, int first, int n) {
     return {w.matrix(), tokens_.data() + first, y_.data() + count(first, shape_.n_i), n,

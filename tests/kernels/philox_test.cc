@@ -1,0 +1,31 @@
+// Philox4x32-10 against the known-answer vectors published with its reference implementation.
+#include "kernels/op/philox.h"
+
+#include <gtest/gtest.h>
+
+namespace engine::op {
+namespace {
+
+using Words = std::array<std::uint32_t, 4>;
+
+TEST(Philox, KnownAnswers) {
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
+            (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Philox, BitsAreWordsOneAndZero) { EXPECT_EQ(philox_bits(0, 0), 0xe169c58d6627e8d5u); }
+
+TEST(Philox, SeedAndIndexUseAllTheirBits) {
+  EXPECT_NE(philox_bits(1, 0), philox_bits(0, 0));
+  EXPECT_NE(philox_bits(std::uint64_t{1} << 32, 0), philox_bits(0, 0));
+  EXPECT_NE(philox_bits(0, 1), philox_bits(0, 0));
+  EXPECT_NE(philox_bits(0, std::uint64_t{1} << 32), philox_bits(0, 0));
+  EXPECT_NE(philox_bits(1, 0), philox_bits(0, 1));
+}
+
+}  // namespace
+}  // namespace engine::op
