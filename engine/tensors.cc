@@ -180,8 +180,9 @@ Status check_type(const Tensor& tensor, const Shape& shape) {
 std::string text_of(const std::array<std::uint64_t, 4>& dims) {
   std::size_t n_dims = dims.size();
   while (n_dims > 1 && dims[n_dims - 1] == 1) --n_dims;
-  std::string text = "[" + std::to_string(dims[0]);
-  for (std::size_t i = 1; i < n_dims; ++i) text += ", " + std::to_string(dims[i]);
+  std::string text = "[";
+  text += std::to_string(dims[0]);
+  for (std::size_t i = 1; i < n_dims; ++i) text.append(", ").append(std::to_string(dims[i]));
   return text + "]";
 }
 

@@ -39,21 +39,38 @@ std::uint16_t get_half(const std::uint8_t* at, int r) {
 // Byte c of row r's word in plane `index` of [..][16 rows] words.
 constexpr int word_byte(int index, int r, int c) { return 64 * index + 4 * r + c; }
 
-// Where each format keeps the unsigned value of (row r, element i of a block of 32); the
-// destination is zero.
+void put_word(std::uint8_t* plane, int index, int r, std::uint32_t word) {
+  std::memcpy(plane + word_byte(index, r, 0), &word, sizeof word);
+}
+
+// Stores row r's unsigned values of a block: words[k] holds the four bytes of quad k.
 template <class Format>
-void put_quant(std::uint8_t* block, int r, int i, int u) {
-  const int quad = i / 4, c = i % 4;
+void put_quants(std::uint8_t* block, int r, const std::uint32_t (&words)[8]) {
   if constexpr (std::is_same_v<Format, Q8_0Planes>) {
-    block[word_byte(quad, r, c)] = static_cast<std::uint8_t>(u);
+    for (int k = 0; k < 8; ++k) put_word(block, k, r, words[k]);
   } else {
-    block[word_byte(quad / 2, r, c)] |= static_cast<std::uint8_t>((u & 15) << (4 * (quad % 2)));
-    if constexpr (std::is_same_v<Format, Q5_0Planes>)
-      block[256 + word_byte(0, r, c)] |= static_cast<std::uint8_t>((u >> 4) << quad);
-    if constexpr (std::is_same_v<Format, Q6_KPlanes>)
-      block[256 + word_byte(quad / 4, r, c)] |=
-          static_cast<std::uint8_t>((u >> 4) << (2 * (quad % 4)));
+    for (int m = 0; m < 4; ++m)
+      put_word(block, m, r, (words[2 * m] & 0x0F0F0F0Fu) | (words[2 * m + 1] & 0x0F0F0F0Fu) << 4);
   }
+  if constexpr (std::is_same_v<Format, Q5_0Planes>) {
+    std::uint32_t bits = 0;
+    for (int k = 0; k < 8; ++k) bits |= ((words[k] >> 4) & 0x01010101u) << k;
+    put_word(block + 256, 0, r, bits);
+  }
+  if constexpr (std::is_same_v<Format, Q6_KPlanes>) {
+    std::uint32_t bits[2] = {};
+    for (int k = 0; k < 8; ++k) bits[k / 4] |= ((words[k] >> 4) & 0x03030303u) << (2 * (k % 4));
+    for (int half = 0; half < 2; ++half) put_word(block + 256, half, r, bits[half]);
+  }
+}
+
+// The unsigned values of 32 elements of a file block from `first` on, as the words of eight quads.
+template <class Format>
+void unsigned_quads(const typename Format::Block& from, int first, std::uint32_t (&words)[8]) {
+  std::uint8_t values[32];
+  for (int i = 0; i < 32; ++i)
+    values[i] = static_cast<std::uint8_t>(from.quant(first + i) + Format::kOffset);
+  std::memcpy(words, values, sizeof words);
 }
 
 template <class Format>
@@ -95,7 +112,7 @@ template <class Format>
 void pack(const std::byte* rows, int n_rows, int n_in, std::uint8_t* group) {
   using Block = typename Format::Block;
   const int n_blocks = n_in / 32;
-  std::memset(group, 0, group_bytes<Format>(n_blocks));
+  if (n_rows < kGroup) std::memset(group, 0, group_bytes<Format>(n_blocks));
   const std::size_t row_bytes = static_cast<std::size_t>(n_in / Block::kElements) * sizeof(Block);
   for (int r = 0; r < n_rows; ++r) {
     const std::byte* row = rows + static_cast<std::size_t>(r) * row_bytes;
@@ -106,8 +123,9 @@ void pack(const std::byte* rows, int n_rows, int n_in, std::uint8_t* group) {
       std::uint8_t* block = group + block_offset<Format>(b);
       const int inner = b % Format::kSuperBlocks;
       put_scales<Format>(group + head_offset<Format>(b), block, r, inner, from);
-      for (int i = 0; i < 32; ++i)
-        put_quant<Format>(block, r, i, from.quant(32 * inner + i) + Format::kOffset);
+      std::uint32_t words[8];
+      unsigned_quads<Format>(from, 32 * inner, words);
+      put_quants<Format>(block, r, words);
     }
   }
 }
