@@ -1,0 +1,22 @@
+# Checks that every top-level folder with sources has a README.md of at most 60 lines.
+#   cmake -D ROOT=<repository> -P readme_test.cmake
+cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/sources.cmake)
+
+list_sources(folders files)
+if(NOT folders)
+  message(FATAL_ERROR "no sources below ${ROOT}")
+endif()
+foreach(folder IN LISTS folders)
+  set(readme ${folder}/README.md)
+  if(NOT EXISTS ${ROOT}/${readme})
+    message(SEND_ERROR "${readme} is missing: what lives here, what it may include, how to add one")
+    continue()
+  endif()
+  file(READ ${ROOT}/${readme} text)
+  string(REGEX MATCHALL "\n" newlines "${text}")
+  list(LENGTH newlines n_lines)
+  if(n_lines GREATER 60)
+    message(SEND_ERROR "${readme} has ${n_lines} lines; at most 60")
+  endif()
+endforeach()

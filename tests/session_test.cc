@@ -1,0 +1,159 @@
+// Session: appending, limits, rewinding, cancelling, sharing a model between threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "engine/engine.h"
+#include "tests/support/tiny_model.h"
+
+namespace engine {
+namespace {
+
+const Model& model() {
+  static const Model loaded = [] {
+    const test::Bytes file =
+        test::tiny_model(gguf::Type::q8_0, {.window = 100, .n_ctx = 6000}).build();
+    return Model::load(std::span(file), {.n_threads = 2}).value();
+  }();
+  return loaded;
+}
+
+std::vector<Token> some_tokens(int n) {
+  std::vector<Token> tokens = {2};
+  for (int i = 1; i < n; ++i) tokens.push_back(10 + (i * 7919) % 490);
+  return tokens;
+}
+
+std::vector<float> logits_of(Session& session) {
+  const auto logits = session.logits();
+  EXPECT_TRUE(logits) << logits.status().message();
+  return {logits->begin(), logits->end()};
+}
+
+std::vector<float> cold_logits(std::span<const Token> tokens) {
+  Session session = Session::create(model()).value();
+  EXPECT_TRUE(session.decode(tokens).ok());
+  return logits_of(session);
+}
+
+TEST(Session, RefusesWhatDoesNotFitAndKeepsWhatItHas) {
+  Session session = Session::create(model(), {.n_ctx = 10}).value();
+  EXPECT_EQ(session.logits().status().code(), Code::invalid_argument);
+  ASSERT_TRUE(session.decode(some_tokens(8)).ok());
+  const std::vector<float> before = logits_of(session);
+  EXPECT_EQ(session.decode(some_tokens(3)).code(), Code::context_full);
+  for (const Token bad : {-1, test::kTinyVocab, 1 << 30})
+    EXPECT_EQ(session.decode({&bad, 1}).code(), Code::invalid_argument);
+  EXPECT_EQ(session.n_past(), 8);
+  EXPECT_EQ(logits_of(session), before);
+  EXPECT_TRUE(session.decode(some_tokens(2)).ok());
+}
+
+TEST(Session, RefusesOptionsOutOfRange) {
+  for (const int n_ctx : {-1, 6001})
+    EXPECT_EQ(Session::create(model(), {.n_ctx = n_ctx}).status().code(), Code::invalid_argument);
+  EXPECT_EQ(Session::create(model(), {.n_chunk = -1}).status().code(), Code::invalid_argument);
+}
+
+TEST(Session, RewindsAnywhereNearAndThenGivesAColdRunsBits) {
+  const std::vector<Token> tokens = some_tokens(300);
+  for (const int n : {299, 257, 256, 128, 64, 63, 1}) {
+    Session session = Session::create(model()).value();
+    ASSERT_TRUE(session.decode(tokens).ok());
+    ASSERT_EQ(session.rewind(n).value(), n);
+    const auto kept = std::span(tokens).first(static_cast<std::size_t>(n));
+    EXPECT_EQ(logits_of(session), cold_logits(kept)) << "right after rewinding to " << n;
+    ASSERT_TRUE(session.decode(std::span(tokens).subspan(7, 50)).ok());
+    std::vector<Token> other(kept.begin(), kept.end());
+    other.insert(other.end(), tokens.begin() + 7, tokens.begin() + 57);
+    EXPECT_EQ(logits_of(session), cold_logits(other)) << "after going on from " << n;
+  }
+}
+
+TEST(Session, RewindsFarOnlyAsFarAsTheLocalLayersAllow) {
+  const std::vector<Token> tokens = some_tokens(5000);
+  Session session = Session::create(model()).value();
+  ASSERT_TRUE(session.decode(tokens).ok());
+  EXPECT_EQ(session.rewind(5000).value(), 5000);
+  EXPECT_EQ(session.rewind(5000 - 2048).value(), 5000 - 2048);
+  // What that position needed is gone from the local layers, so nothing but the start is left below
+  // it.
+  EXPECT_EQ(session.rewind(1500).value(), 0);
+  EXPECT_EQ(session.rewind(-1).status().code(), Code::invalid_argument);
+}
+
+TEST(Session, ScoresWhatTheLogitsSay) {
+  const std::vector<Token> tokens = some_tokens(40);
+  Session session = Session::create(model(), {.n_chunk = 16}).value();
+  const auto first = session.score(std::span(tokens).first(25));
+  const auto rest = session.score(std::span(tokens).subspan(25));
+  ASSERT_TRUE(first && rest);
+  ASSERT_EQ(first->size(), 24u);
+  ASSERT_EQ(rest->size(), 15u);
+  std::vector<float> scores = *first;
+  scores.insert(scores.end(), rest->begin(), rest->end());
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const std::vector<float> logits = cold_logits(std::span(tokens).first(i + 1));
+    double z = 0;
+    for (const float logit : logits) z += std::exp(static_cast<double>(logit));
+    EXPECT_NEAR(scores[i], logits[static_cast<std::size_t>(tokens[i + 1])] - std::log(z), 1e-5)
+        << "token " << i + 1;
+  }
+}
+
+TEST(Session, StopsAtTheNextChunkWhenCancelled) {
+  Session session = Session::create(model(), {.n_chunk = 1}).value();
+  const std::vector<Token> tokens = some_tokens(6000);
+  std::atomic<bool> done = false;
+  std::thread canceller([&] {
+    while (!done) {
+      session.cancel();
+      std::this_thread::yield();
+    }
+  });
+  const Status status = session.decode(tokens);
+  done = true;
+  canceller.join();
+  EXPECT_EQ(status.code(), Code::cancelled);
+  EXPECT_LT(session.n_past(), 6000);
+  EXPECT_TRUE(session.decode(std::span(tokens).first(1)).ok())
+      << "a finished cancel() has no effect on the next call";
+}
+
+TEST(Session, SecondThreadGetsBusy) {
+  Session session = Session::create(model(), {.n_chunk = 1}).value();
+  const std::vector<Token> tokens = some_tokens(3000);
+  std::atomic<bool> busy = false, done = false;
+  std::thread other([&] {
+    while (!done && !busy) busy = session.sample({}).status().code() == Code::busy;
+    session.cancel();
+  });
+  static_cast<void>(session.decode(tokens));
+  done = true;
+  other.join();
+  EXPECT_TRUE(busy);
+}
+
+TEST(Session, SessionsOnManyThreadsAnswerAsIfAlone) {
+  constexpr int kSessions = 8;
+  const std::vector<Token> tokens = some_tokens(100);
+  std::vector<std::vector<float>> expected, got(kSessions);
+  for (int i = 0; i < kSessions; ++i)
+    expected.push_back(cold_logits(std::span(tokens).first(static_cast<std::size_t>(20 + 10 * i))));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kSessions; ++i)
+    threads.emplace_back([&, i] {
+      Session session = Session::create(model(), {.n_chunk = 7}).value();
+      ASSERT_TRUE(
+          session.decode(std::span(tokens).first(static_cast<std::size_t>(20 + 10 * i))).ok());
+      got[static_cast<std::size_t>(i)] = logits_of(session);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(got, expected);
+}
+
+}  // namespace
+}  // namespace engine
