@@ -43,9 +43,10 @@ void check_text(const test::ReferenceText& text, KvType kv, std::vector<double>&
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const test::ReferencePosition& reference = text.positions[i];
     divergences.push_back(test::divergence(reference, (*logits)[i]));
-    if (reference.top[0].second - reference.top[1].second > kClearMargin)
+    if (reference.top[0].second - reference.top[1].second > kClearMargin) {
       EXPECT_EQ(argmax((*logits)[i]), reference.top[0].first)
           << text.name << " position " << positions[i];
+    }
     for (const auto& [id, logit] : reference.top)
       EXPECT_LT(rank_of((*logits)[i], id), kTopRank)
           << text.name << " position " << positions[i] << " id " << id;

@@ -85,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Files, SameBits,
                                          "tiny-mqa-Q3_K_M.gguf", "tiny-mqa-Q2_K.gguf",
                                          "tiny-mqa-IQ4_XS.gguf", "tiny-gqa-Q8_0.gguf",
                                          "tiny-mixed-Q4_K_M.gguf"),
-                         [](const auto& info) {
-                           std::string name = info.param.substr(0, info.param.find('.'));
+                         [](const auto& tiny) {
+                           std::string name = tiny.param.substr(0, tiny.param.find('.'));
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

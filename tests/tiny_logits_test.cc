@@ -42,8 +42,8 @@ TEST_P(TinyLogits, MatchTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Files, TinyLogits,
                          testing::ValuesIn(test::reference_texts("tiny/logits.json")),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
+                         [](const auto& tiny) {
+                           std::string name = tiny.param.name;
                            std::replace_if(
                                name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
                                '_');
