@@ -1,5 +1,6 @@
-// What `gemma-eval logits` does, done by llama.cpp through its public C interface, so that both can be held against
-// the same reference. Build: see bench/README.md. Reads JSON lines {"ids", "positions", "top"}.
+// What `gemma-eval logits` does, done by llama.cpp through its public C interface, so that both can
+// be held against the same reference. Build: see bench/README.md. Reads JSON lines {"ids",
+// "positions", "top"}.
 #include <llama.h>
 
 #include <algorithm>
@@ -22,8 +23,9 @@ nlohmann::json describe(const float* logits, int n_vocab, int pos, std::size_t t
     order[static_cast<std::size_t>(id)] = id;
   }
   top = std::min(top, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
-                    [&](int a, int b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
+      [&](int a, int b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
   nlohmann::json pairs = nlohmann::json::array();
   for (std::size_t i = 0; i < top; ++i) pairs.push_back({order[i], logits[order[i]]});
   return {{"pos", pos}, {"logsumexp", m + std::log(z)}, {"top", pairs}};
