@@ -32,7 +32,7 @@ constexpr std::uint32_t kDefaultHeadDim = 256;
 constexpr std::uint32_t kDefaultPattern = 6;  // five local layers, then a global one
 
 constexpr int kLayersOf27B = 62;
-constexpr double kQueryWidthOf27B = 168;
+constexpr int kQueryWidthOf27B = 168;
 
 // 270M and 1B (18 and 26 layers) look back 512 positions, the larger models 1024.
 std::uint32_t default_window(int n_layers) { return n_layers <= 26 ? 512 : 1024; }
@@ -140,8 +140,7 @@ Status read_heads(Keys& keys, Config& config) {
       keys.require_or<std::uint32_t>("attention.value_length", {head_dim, head_dim}, head_dim));
   config.head_dim = static_cast<int>(value_dim);
 
-  const double width = config.n_layers == kLayersOf27B ? kQueryWidthOf27B : config.head_dim;
-  config.attention_scale = static_cast<float>(1.0 / std::sqrt(width));
+  config.query_width = config.n_layers == kLayersOf27B ? kQueryWidthOf27B : config.head_dim;
   return {};
 }
 

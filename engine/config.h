@@ -23,16 +23,17 @@ struct Config {
   float rms_eps = 0;
   double rope_base_global = 0, rope_base_local = 0;
   double rope_factor_global = 1;  // linear scaling of positions on global layers; 1 on local ones
-  // f32(1/sqrt(double(head_dim))), except for the 27B shape (62 layers): 1/sqrt(168), where 168 =
-  // 5376/32 is its width per query head. No GGUF key says so.
-  float attention_scale = 0;
+  // What attention divides by the root of: head_dim, except for the 27B shape (62 layers), where it is
+  // 168 = 5376/32, its width per query head. No GGUF key says so.
+  int query_width = 0;
   std::vector<bool>
       is_local;      // [n_layers]; every sixth layer is global unless the file says otherwise
   std::string name;  // general.name, possibly empty
   // One line per default used because the file lacks a key.
   std::vector<std::string> notes;
 
-  // Errors: ARCH, MISSING, TYPE, HPARAM (also SHAPE/VOCAB where the tensors disagree).
+  // Errors: ARCH, MISSING, TYPE, HPARAM; UNSUPPORTED for a key that asks for something else than
+  // Gemma 3's text model.
   static Result<Config> from_file(const gguf::Reader& file);
 };
 

@@ -4,14 +4,16 @@
 //   if (!model) return fail(model.status().message());
 //   engine::Result<engine::Session> session = engine::Session::create(*model);
 //   auto prompt = model->tokenize("The capital of France is");
-//   auto answer = engine::generate(*session, model->default_sampler(), *prompt, {.max_tokens =
-//   48});
+//   auto answer = engine::generate(*session, model->default_sampler(), *prompt, {.max_tokens = 48});
 //
-// Manners: no call throws, aborts, exits, prints, installs signal handlers or touches locale,
-// working directory or floating-point environment; failures are Status/Result values. All
-// arithmetic runs on the model's own threads, so the floating-point environment of the caller
-// cannot change a bit of the answer. Determinism: ids and logits depend only on weights, tokens and
-// options, never on thread count, chunk size, instruction set or what other sessions do.
+// Manners: no call aborts, exits, prints, installs signal handlers or touches locale, working directory
+// or floating-point environment. Failures are Status/Result values; nothing throws, except that
+// Detokenizer passes on std::bad_alloc. All arithmetic runs on the model's own threads, so the caller's
+// floating-point environment cannot change a bit of the answer.
+// Errors that any call may return beside those named: out_of_memory; forked after a fork(); and, for a
+// Session in use on another thread, busy.
+// Determinism: ids and logits depend only on weights, tokens and options, never on thread count, chunk
+// size, instruction set or what other sessions do.
 #pragma once
 
 #include <cstddef>
@@ -106,8 +108,9 @@ class Model {  // cheap to copy; copies share the weights. All members may be ca
   const SamplerOptions& default_sampler() const noexcept;
 
   Result<std::vector<Token>> tokenize(std::string_view text, TokenizeOptions options = {}) const;
-  // The bytes of a token; may be part of a character. Empty for control tokens and unknown ids.
-  std::string piece(Token token) const;
+  // The bytes of a token; may be part of a character. Empty for control tokens and unknown ids. Alive
+  // as long as a copy of the model.
+  std::string_view piece(Token token) const noexcept;
   // True for tokens that end an answer.
   bool is_end_of_generation(Token token) const noexcept;
   // Ids of a conversation in Gemma's turn format, BOS included. Text in `content` never becomes a
@@ -173,17 +176,22 @@ class Session {
   Result<std::vector<float>> score(std::span<const Token> tokens);
 
   int n_ctx() const noexcept;
-  int n_past() const noexcept;                     // tokens held
-  std::span<const Token> tokens() const noexcept;  // the tokens held
   const Model& model() const noexcept;
-  // Forgets tokens so that at most n_past remain and returns how many do: fewer where the local
-  // layers have already dropped what a later position would need.
+  // The tokens held, and their number; valid until the next call. Not while another thread uses the
+  // session.
+  int n_past() const noexcept;
+  std::span<const Token> tokens() const noexcept;
+  // Forgets tokens so that at most n_past remain and returns how many do: fewer where the local layers
+  // have already dropped what a later position would need.
   Result<int> rewind(int n_past);
-  // Stops the running decode or score at the next chunk; any thread. A call that is not running is
-  // not affected.
+  // Rewinds to the longest prefix that the session's tokens and `tokens` share; returns its length.
+  Result<int> rewind_to_prefix(std::span<const Token> tokens);
+  // Stops what runs now, at the next chunk of a decode or score and at the next token of generate(); any
+  // thread. Nothing that starts later is affected.
   void cancel() noexcept;
 
  private:
+  friend struct SessionAccess;
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl) noexcept;
   std::unique_ptr<Impl> impl_;

@@ -45,7 +45,8 @@ void attention(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b,
           {{w.attn_q, s.q.data()}, {w.attn_k, s.k.data()}, {w.attn_v, s.v.data()}});
   ops.rmsnorm({s.q.data(), w.attn_q_norm, s.q.data(), n * h, d, c.rms_eps});
   ops.rmsnorm({s.k.data(), w.attn_k_norm, s.k.data(), n * kv, d, c.rms_eps});
-  ops.rope({s.q.data(), rope.cos.data(), rope.sin.data(), n, h, d, c.attention_scale});
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.query_width)));
+  ops.rope({s.q.data(), rope.cos.data(), rope.sin.data(), n, h, d, scale});
   ops.rope({s.k.data(), rope.cos.data(), rope.sin.data(), n, kv, d, 1.0f});
   ops.kv_write({s.k.data(), s.v.data(), b.kv_shape, b.kv_pages[layer], b.rows.data(), n});
   ops.attention({s.q.data(), b.kv_shape, b.kv_pages[layer], b.rows.data(), s.attended.x.data(), n,

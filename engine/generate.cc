@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <exception>
 #include <new>
-#include <optional>
 
 #include "engine/engine.h"
 #include "engine/sampler.h"
+#include "engine/session_access.h"
 #include "engine/stop_matcher.h"
 #include "gguf/utf8.h"
 
@@ -15,9 +15,6 @@ namespace engine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Tokens of a prompt between two reports of progress.
-constexpr std::size_t kProgressTokens = 512;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -42,13 +39,6 @@ Status check_prompt(std::span<const Token> prompt, int n_ctx) {
     return Status(Code::context_full, "the prompt has " + std::to_string(prompt.size()) +
                                           " tokens, the context holds " + std::to_string(n_ctx));
   return {};
-}
-
-std::size_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
-  const std::size_t n = std::min(a.size(), b.size());
-  return static_cast<std::size_t>(
-      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin()).first -
-      a.begin());
 }
 
 // One call of generate(). Status::code() `cancelled` of a step ends the answer, not the call.
@@ -90,6 +80,12 @@ class Generation {
     return {};
   }
 
+  // A decode notices a cancel() during itself only; this one notices those before it.
+  Status check_cancelled() const {
+    if (SessionAccess::n_cancels(session_) == n_cancels_) return {};
+    return Status(Code::cancelled, "the session was cancelled");
+  }
+
   std::size_t longest_answer(std::size_t n_prompt) const {
     const std::size_t room = static_cast<std::size_t>(session_.n_ctx()) - n_prompt;
     return options_.max_tokens < 0 ? room
@@ -99,14 +95,15 @@ class Generation {
   // Keeps what the session holds of the prompt, except its last token: evaluating that one again is
   // what leaves its logits behind.
   Status evaluate(std::span<const Token> prompt) {
-    const std::size_t n_common = common_prefix(session_.tokens(), prompt.first(prompt.size() - 1));
-    ENGINE_ASSIGN(const int n_held, session_.rewind(static_cast<int>(n_common)));
+    ENGINE_ASSIGN(const int n_held, session_.rewind_to_prefix(prompt.first(prompt.size() - 1)));
     result_.n_prompt = static_cast<int>(prompt.size());
     result_.n_cached = n_held;
     prompt = prompt.subspan(static_cast<std::size_t>(n_held));
     if (!options_.progress) return session_.decode(prompt);
+    const auto n_chunk = static_cast<std::size_t>(SessionAccess::n_chunk(session_));
     for (std::size_t n_done = 0; n_done < prompt.size();) {
-      const std::size_t n = std::min(kProgressTokens, prompt.size() - n_done);
+      const std::size_t n = std::min(n_chunk, prompt.size() - n_done);
+      ENGINE_TRY(check_cancelled());
       ENGINE_TRY(session_.decode(prompt.subspan(n_done, n)));
       n_done += n;
       if (!options_.progress(static_cast<double>(n_done) / static_cast<double>(prompt.size())))
@@ -117,6 +114,7 @@ class Generation {
 
   // Chooses a token, shows it, and feeds it to the model if another one will follow.
   Status step(std::size_t n_max) {
+    ENGINE_TRY(check_cancelled());
     ENGINE_ASSIGN(const Token token, session_.sample(sampler_));
     if (result_.ids.empty()) result_.first_token_seconds = seconds_since(start_);
     if (!options_.ignore_eos && session_.model().is_end_of_generation(token)) {
@@ -157,6 +155,7 @@ class Generation {
   Detokenizer detokenizer_;
   StopMatcher stops_;
   const Clock::time_point start_ = Clock::now();
+  const std::uint32_t n_cancels_ = SessionAccess::n_cancels(session_);
   bool finished_ = false;
   bool refused_ = false;  // on_token_ wants no more calls
   Generated result_;

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "engine/model_impl.h"
-#include "engine/no_throw.h"
+#include "gguf/no_throw.h"
 #include "engine/sampler.h"
 #include "tokenizer/spm.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMaxThreads = 256;
 
-Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options, const LogSink& log) {
+Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options) {
   if (options.device == Device::cuda)
     return Status(Code::device, "device cuda: this build has no CUDA backend; use device cpu");
   if (options.n_threads < 0)
@@ -25,9 +25,10 @@ Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options, const 
         "ENGINE_CPU_ISA names an instruction set that is unknown or that this machine lacks");
   const int useful = cpu::default_threads();
   const int wanted = options.n_threads == 0 ? useful : std::min(options.n_threads, kMaxThreads);
-  if (log && wanted > useful)
-    log(LogLevel::warning, std::to_string(wanted) + " threads on " + std::to_string(useful) +
-                               " usable cores: this is slower than " + std::to_string(useful));
+  if (options.log && wanted > useful)
+    options.log(LogLevel::warning,
+                std::to_string(wanted) + " threads on " + std::to_string(useful) +
+                    " usable cores: this is slower than " + std::to_string(useful));
   return std::make_unique<cpu::Pool>(wanted, *isa);
 }
 
@@ -99,48 +100,47 @@ tokenizer::GenerationPrompt generation_prompt(bool add) {
 
 }  // namespace
 
-// Declared here for the two load() overloads, which differ only in how the file is opened.
+// A friend of Model, for the two load() functions, which differ only in how the file is opened.
 struct ModelLoader {
-  static Result<std::shared_ptr<const Model::Impl>> load(const gguf::Reader& file,
-                                                         const ModelOptions& options) {
+  static Result<Model> load(Result<gguf::Reader> opened, const ModelOptions& options) {
+    ENGINE_ASSIGN(const gguf::Reader file, std::move(opened));
     ENGINE_ASSIGN(Config config, Config::from_file(file));
     ENGINE_ASSIGN(const TensorTable table, TensorTable::from_file(file, config));
     ENGINE_ASSIGN(tokenizer::Vocab vocab, tokenizer::Vocab::from_file(file, config.n_vocab));
     ENGINE_ASSIGN(const tokenizer::TemplateKind chat_template, tokenizer::template_of(file));
     ENGINE_ASSIGN(const SamplerOptions sampler, file_sampler(file));
-    ENGINE_ASSIGN(std::unique_ptr<cpu::Pool> pool, make_pool(options, options.log));
+    ENGINE_ASSIGN(std::unique_ptr<cpu::Pool> pool, make_pool(options));
     ENGINE_ASSIGN(Weights weights,
                   Weights::load(file, table, *pool, {options.check_tensors, options.progress}));
     ModelInfo info = describe(file, config, vocab, *pool);
     info.has_chat_template = chat_template != tokenizer::TemplateKind::none;
-    auto impl = std::make_shared<Model::Impl>(Model::Impl{std::move(config), std::move(vocab),
-                                                          std::move(pool), std::move(weights),
-                                                          std::move(info), sampler, options.log});
-    for (const auto& lines :
-         {file.warnings(), std::span<const std::string>(table.warnings), impl->vocab.warnings()})
-      for (const std::string& line : lines) impl->warn(line);
+    Model model(std::make_shared<const Model::Impl>(
+        Model::Impl{std::move(config), std::move(vocab), std::move(pool), std::move(weights),
+                    std::move(info), sampler, options.log}));
+    report(*model.impl_, file.warnings(), table.warnings, chat_template);
+    return model;
+  }
+
+ private:
+  // Tells the log what is odd about the file.
+  static void report(const Model::Impl& model, std::span<const std::string> file_warnings,
+                     std::span<const std::string> tensor_warnings,
+                     tokenizer::TemplateKind chat_template) {
+    for (const auto& lines : {file_warnings, tensor_warnings, model.vocab.warnings()})
+      for (const std::string& line : lines) model.warn(line);
     if (chat_template == tokenizer::TemplateKind::unknown)
-      impl->warn("the file's chat template is not Gemma's: the built-in turn format is used");
-    if (impl->log)
-      for (const std::string& note : impl->config.notes) impl->log(LogLevel::info, note);
-    return std::shared_ptr<const Model::Impl>(std::move(impl));
+      model.warn("the file's chat template is not Gemma's: the built-in turn format is used");
+    if (model.log)
+      for (const std::string& note : model.config.notes) model.log(LogLevel::info, note);
   }
 };
 
 Result<Model> Model::load(const std::filesystem::path& path, const ModelOptions& options) {
-  return no_throw([&]() -> Result<Model> {
-    ENGINE_ASSIGN(const gguf::Reader file, gguf::Reader::open(path));
-    ENGINE_ASSIGN(auto impl, ModelLoader::load(file, options));
-    return Model(std::move(impl));
-  });
+  return no_throw([&] { return ModelLoader::load(gguf::Reader::open(path), options); });
 }
 
 Result<Model> Model::load(std::span<const std::byte> gguf, const ModelOptions& options) {
-  return no_throw([&]() -> Result<Model> {
-    ENGINE_ASSIGN(const gguf::Reader file, gguf::Reader::open(gguf));
-    ENGINE_ASSIGN(auto impl, ModelLoader::load(file, options));
-    return Model(std::move(impl));
-  });
+  return no_throw([&] { return ModelLoader::load(gguf::Reader::open(gguf), options); });
 }
 
 const ModelInfo& Model::info() const noexcept { return impl_->info; }
@@ -157,8 +157,8 @@ Result<std::vector<Token>> Model::tokenize(std::string_view text, TokenizeOption
   });
 }
 
-std::string Model::piece(Token token) const {
-  return impl_->vocab.contains(token) ? std::string(impl_->vocab.piece(token)) : std::string();
+std::string_view Model::piece(Token token) const noexcept {
+  return impl_->vocab.contains(token) ? impl_->vocab.piece(token) : std::string_view();
 }
 
 bool Model::is_end_of_generation(Token token) const noexcept {
@@ -186,6 +186,6 @@ Detokenizer& Detokenizer::operator=(Detokenizer&&) noexcept = default;
 Detokenizer::~Detokenizer() = default;
 
 std::string Detokenizer::push(Token token) { return impl_->detokenizer.push(token); }
-std::string Detokenizer::flush() { return impl_->detokenizer.finish(); }
+std::string Detokenizer::flush() { return impl_->detokenizer.flush(); }
 
 }  // namespace engine

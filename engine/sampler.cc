@@ -6,12 +6,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <new>
 #include <string>
 
-#include "kernels/cpu/leaf.h"
-#include "kernels/cpu/select.h"
 #include "kernels/op/philox.h"
+#include "kernels/op/sample_weights.h"
 
 namespace engine {
 namespace {
@@ -153,19 +151,14 @@ std::vector<Candidate> keep_top_k(std::span<const float> logits, int top_k) {
 }
 
 // Logits become weights. Tokens of weight zero cannot be drawn and are dropped.
-void weigh(std::vector<Candidate>& candidates, float max, float temperature) {
-  static const cpu::Leaf& leaf = cpu::leaf(cpu::isa_from_environment().value_or(cpu::Isa::scalar));
-  constexpr std::size_t kBatch = 1024;
-  std::array<float, kBatch> weights;
-  for (std::size_t first = 0; first < candidates.size(); first += kBatch) {
-    const auto batch =
-        std::span(candidates).subspan(first).first(std::min(kBatch, candidates.size() - first));
-    for (std::size_t i = 0; i < batch.size(); ++i) weights[i] = batch[i].value;
-    const int n = static_cast<int>(batch.size());
-    leaf.sample_weights({weights.data(), weights.data(), n, max, temperature}, 0, n);
-    for (std::size_t i = 0; i < batch.size(); ++i)
-      batch[i].value = static_cast<float>(integer(weights[i]));
-  }
+void weigh(std::vector<Candidate>& candidates, float max, float temperature, cpu::Pool& pool) {
+  std::vector<float> weights;
+  weights.reserve(candidates.size());
+  for (const Candidate& c : candidates) weights.push_back(c.value);
+  cpu::sample_weights(
+      {weights.data(), weights.data(), static_cast<int>(weights.size()), max, temperature}, pool);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    candidates[i].value = static_cast<float>(integer(weights[i]));
   keep_if(candidates, [](const Candidate& c) { return c.value > 0; });
 }
 
@@ -232,22 +225,14 @@ Token draw(std::span<const Candidate> candidates, std::uint64_t bits) {
 }
 
 Result<Token> sample_penalised(std::span<const float> logits, const SamplerOptions& options,
-                               std::uint64_t index) {
+                               std::uint64_t index, cpu::Pool& pool) {
   ENGINE_ASSIGN(const Token best, best_token(logits));
   if (options.temperature <= kGreedyTemperature || options.top_k == 1) return best;
   std::vector<Candidate> candidates = keep_top_k(logits, options.top_k);
-  weigh(candidates, logits[static_cast<std::size_t>(best)], options.temperature);
+  weigh(candidates, logits[static_cast<std::size_t>(best)], options.temperature, pool);
   keep_top_p(candidates, options.top_p);
   keep_min_p(candidates, options.min_p);
   return draw(candidates, op::philox_bits(options.seed, index));
-}
-
-Result<Token> sample_or_throw(std::span<const float> logits, std::span<const Token> history,
-                              const SamplerOptions& options, std::uint64_t index) {
-  if (!has_penalties(options)) return sample_penalised(logits, options, index);
-  std::vector<float> adjusted(logits.begin(), logits.end());
-  ENGINE_TRY(apply_penalties(adjusted, history, options));
-  return sample_penalised(adjusted, options, index);
 }
 
 }  // namespace
@@ -275,12 +260,12 @@ Status check(const SamplerOptions& options) {
 }
 
 Result<Token> sample(std::span<const float> logits, std::span<const Token> history,
-                     const SamplerOptions& options, std::uint64_t index) try {
+                     const SamplerOptions& options, std::uint64_t index, cpu::Pool& pool) {
   ENGINE_TRY(check(options));
-  return sample_or_throw(logits, history, options, index);
-} catch (const std::bad_alloc&) {
-  return Status(Code::out_of_memory,
-                "no memory to sample from " + std::to_string(logits.size()) + " logits");
+  if (!has_penalties(options)) return sample_penalised(logits, options, index, pool);
+  std::vector<float> adjusted(logits.begin(), logits.end());
+  ENGINE_TRY(apply_penalties(adjusted, history, options));
+  return sample_penalised(adjusted, options, index, pool);
 }
 
 }  // namespace engine

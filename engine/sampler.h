@@ -10,9 +10,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "engine/engine.h"
+#include "kernels/cpu/pool.h"
 
 namespace engine {
 
@@ -20,8 +20,9 @@ namespace engine {
 Status check(const SamplerOptions& options);
 
 // logits [n_vocab]: NaN or +infinity is non_finite; minus infinity marks ids that must not be
-// chosen. history: the tokens before, for the penalties. index: the position being filled.
+// chosen. history: the tokens before, for the penalties. index: the position being filled. Runs on the pool: call it within a
+// job.
 Result<Token> sample(std::span<const float> logits, std::span<const Token> history,
-                     const SamplerOptions& options, std::uint64_t index);
+                     const SamplerOptions& options, std::uint64_t index, cpu::Pool& pool);
 
 }  // namespace engine

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <bit>
 #include <limits>
 #include <mutex>
 #include <string>
@@ -10,8 +10,9 @@
 #include "engine/forward.h"
 #include "engine/kv_cache.h"
 #include "engine/model_impl.h"
-#include "engine/no_throw.h"
+#include "gguf/no_throw.h"
 #include "engine/sampler.h"
+#include "engine/session_access.h"
 #include "engine/state.h"
 
 namespace engine {
@@ -29,6 +30,11 @@ bool all_finite(std::span<const float> values) {
   return largest < 0x7F800000u;
 }
 
+// Rows of a chunk whose largest buffer still has fewer elements than an int counts.
+int most_rows(const Config& c) {
+  return std::numeric_limits<int>::max() / std::max({c.d_model, c.d_ff, c.n_heads * c.head_dim});
+}
+
 Status non_finite(int position) {
   return Status(Code::non_finite,
                 "the model's logits at position " + std::to_string(position) +
@@ -42,7 +48,7 @@ struct Session::Impl {
       : model(m),
         shared(shared_),
         n_ctx(options.n_ctx == 0 ? shared.config.n_ctx_train : options.n_ctx),
-        n_chunk(options.n_chunk == 0 ? n_ctx : options.n_chunk),
+        n_chunk(std::min(options.n_chunk == 0 ? n_ctx : options.n_chunk, most_rows(shared.config))),
         cache(shared.config, options.kv == KvType::f16 ? op::KvType::f16 : op::KvType::f32) {}
 
   Model model;  // keeps `shared` alive
@@ -55,7 +61,7 @@ struct Session::Impl {
       hidden;  // [d_model] of the last token, as the last layer left it; empty after a rewind
   std::vector<float> logits;  // [n_vocab] of the last token, if logits_valid
   bool logits_valid = false;
-  std::atomic<bool> cancel{false};
+  std::atomic<std::uint32_t> n_cancels{0};
   std::mutex in_use;
 
   int n_past() const { return static_cast<int>(tokens.size()); }
@@ -63,9 +69,10 @@ struct Session::Impl {
   template <class AfterChunk>
   Status evaluate(std::span<const Token> more, const AfterChunk& after_chunk);
   void forward_chunk(std::span<const Token> chunk);
+  int rewind(int n);
   Status restore_hidden();
   Status compute_logits();
-  void compute_head(const float* hidden_rows, int n_rows, float* out);
+  Status compute_head(std::span<const float> hidden_rows, int position, std::span<float> out);
   Status score_rows(std::span<const float> hidden_rows, std::span<const Token> next,
                     int first_position, std::vector<float>& out);
 
@@ -73,8 +80,10 @@ struct Session::Impl {
   template <class Fn>
   auto exclusively(const Fn& fn) -> decltype(fn()) {
     const std::unique_lock lock(in_use, std::try_to_lock);
-    if (!lock) return Status(Code::busy, "the session is in use on another thread");
-    return no_throw(fn);
+    return no_throw([&]() -> decltype(fn()) {
+      if (!lock) return Status(Code::busy, "the session is in use on another thread");
+      return fn();
+    });
   }
   // Runs fn, which returns Status, on the model's threads.
   template <class Fn>
@@ -122,12 +131,15 @@ void Session::Impl::forward_chunk(std::span<const Token> chunk) {
 // model's threads while state.x holds the chunk's hidden rows.
 template <class AfterChunk>
 Status Session::Impl::evaluate(std::span<const Token> more, const AfterChunk& after_chunk) {
-  cancel.store(false);
+  const std::uint32_t n_cancels_before = n_cancels.load();
   ENGINE_TRY(check_appendable(more));
-  tokens.reserve(tokens.size() + more.size());
+  // First, so that nothing can fail between evaluating a chunk and noting it.
+  if (tokens.capacity() - tokens.size() < more.size())
+    tokens.reserve(std::max(tokens.size() + more.size(), 2 * tokens.size()));
   const auto width = static_cast<std::size_t>(shared.config.d_model);
   for (std::size_t first = 0; first < more.size();) {
-    if (cancel.load()) return Status(Code::cancelled, "the evaluation was cancelled");
+    if (n_cancels.load() != n_cancels_before)
+      return Status(Code::cancelled, "the evaluation was cancelled");
     const std::span<const Token> chunk =
         more.subspan(first, std::min(more.size() - first, static_cast<std::size_t>(n_chunk)));
     ENGINE_TRY(cache.reserve(n_past() + static_cast<int>(chunk.size())));
@@ -147,10 +159,31 @@ Status Session::Impl::evaluate(std::span<const Token> more, const AfterChunk& af
   return {};
 }
 
-// Logits of hidden rows; ids without a token can never win. On the model's threads.
-void Session::Impl::compute_head(const float* hidden_rows, int n_rows, float* out) {
+// Logits of hidden rows, the first of which is at `position`; ids without a token get minus infinity.
+// On the model's threads.
+Status Session::Impl::compute_head(std::span<const float> hidden_rows, int position,
+                                   std::span<float> out) {
+  const auto n_vocab = static_cast<std::size_t>(shared.config.n_vocab);
+  const auto n_rows = static_cast<int>(out.size() / n_vocab);
   CpuOps ops{*shared.pool};
-  head(ops, shared.config, shared.weights, hidden_rows, n_rows, state, out);
+  head(ops, shared.config, shared.weights, hidden_rows.data(), n_rows, state, out.data());
+  for (int t = 0; t < n_rows; ++t) {
+    const auto row = out.subspan(static_cast<std::size_t>(t) * n_vocab, n_vocab);
+    if (!all_finite(row)) return non_finite(position + t);
+    std::fill(row.begin() + shared.vocab.size(), row.end(),
+              -std::numeric_limits<float>::infinity());
+  }
+  return {};
+}
+
+// Forgets tokens beyond the first n, or more where the cache demands it.
+int Session::Impl::rewind(int n) {
+  if (n >= n_past()) return n_past();
+  const int reached = cache.rewind(n);
+  tokens.resize(static_cast<std::size_t>(reached));
+  hidden.clear();
+  logits_valid = false;
+  return reached;
 }
 
 // Makes sure that `hidden` is the last token's, by evaluating it again if a rewind made it the
@@ -161,19 +194,17 @@ Status Session::Impl::restore_hidden() {
   if (!hidden.empty()) return {};
   const Token last = tokens.back();
   tokens.pop_back();
-  return evaluate({&last, 1}, [](std::size_t, std::size_t) { return Status(); });
+  const Status status = evaluate({&last, 1}, [](std::size_t, std::size_t) { return Status(); });
+  if (!status.ok()) tokens.push_back(last);  // there is room: it was there before
+  return status;
 }
 
 Status Session::Impl::compute_logits() {
   ENGINE_TRY(restore_hidden());
   if (logits_valid) return {};
-  ENGINE_TRY(on_pool([&]() -> Status {
+  ENGINE_TRY(on_pool([&] {
     logits.resize(static_cast<std::size_t>(shared.config.n_vocab));
-    compute_head(hidden.data(), 1, logits.data());
-    if (!all_finite(logits)) return non_finite(n_past() - 1);
-    std::fill(logits.begin() + shared.vocab.size(), logits.end(),
-              -std::numeric_limits<float>::infinity());
-    return {};
+    return compute_head(hidden, n_past() - 1, logits);
   }));
   logits_valid = true;
   return {};
@@ -188,13 +219,9 @@ Status Session::Impl::score_rows(std::span<const float> hidden_rows, std::span<c
   float lse[kScoreRows];
   for (std::size_t first = 0; first < next.size(); first += kScoreRows) {
     const std::size_t n = std::min<std::size_t>(kScoreRows, next.size() - first);
-    compute_head(hidden_rows.data() + first * width, static_cast<int>(n), rows.data());
-    for (std::size_t t = 0; t < n; ++t) {
-      const std::span<float> row(rows.data() + t * n_vocab, n_vocab);
-      if (!all_finite(row)) return non_finite(first_position + static_cast<int>(first + t));
-      std::fill(row.begin() + shared.vocab.size(), row.end(),
-                -std::numeric_limits<float>::infinity());
-    }
+    ENGINE_TRY(compute_head(hidden_rows.subspan(first * width, n * width),
+                            first_position + static_cast<int>(first),
+                            std::span(rows).first(n * n_vocab)));
     CpuOps{*shared.pool}.logsumexp({rows.data(), lse, static_cast<int>(n), shared.config.n_vocab});
     for (std::size_t t = 0; t < n; ++t)
       out.push_back(rows[t * n_vocab + static_cast<std::size_t>(next[first + t])] - lse[t]);
@@ -208,15 +235,15 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::create(const Model& model, const SessionOptions& options) {
-  const int n_ctx_train = model.impl_->config.n_ctx_train;
-  if (options.n_ctx < 0 || options.n_ctx > n_ctx_train)
-    return Status(Code::invalid_argument, "n_ctx: expected 1 to " + std::to_string(n_ctx_train) +
-                                              ", or 0 for all of it, got " +
-                                              std::to_string(options.n_ctx));
-  if (options.n_chunk < 0)
-    return Status(Code::invalid_argument,
-                  "n_chunk: expected 0 or more, got " + std::to_string(options.n_chunk));
   return no_throw([&]() -> Result<Session> {
+    const int n_ctx_train = model.impl_->config.n_ctx_train;
+    if (options.n_ctx < 0 || options.n_ctx > n_ctx_train)
+      return Status(Code::invalid_argument, "n_ctx: expected 1 to " + std::to_string(n_ctx_train) +
+                                                ", or 0 for all of it, got " +
+                                                std::to_string(options.n_ctx));
+    if (options.n_chunk < 0)
+      return Status(Code::invalid_argument,
+                    "n_chunk: expected 0 or more, got " + std::to_string(options.n_chunk));
     return Session(std::make_unique<Impl>(model, *model.impl_, options));
   });
 }
@@ -239,7 +266,7 @@ Result<Token> Session::sample(const SamplerOptions& options) {
     Result<Token> token = Status(Code::internal, "no token was chosen");
     ENGINE_TRY(impl_->on_pool([&]() -> Status {
       token = engine::sample(impl_->logits, impl_->tokens, options,
-                             static_cast<std::uint64_t>(impl_->n_past()));
+                             static_cast<std::uint64_t>(impl_->n_past()), *impl_->shared.pool);
       return {};
     }));
     return token;
@@ -279,15 +306,25 @@ Result<int> Session::rewind(int n_past) {
     if (n_past < 0)
       return Status(Code::invalid_argument,
                     "rewind: expected 0 or more, got " + std::to_string(n_past));
-    if (n_past >= impl_->n_past()) return impl_->n_past();
-    const int reached = impl_->cache.rewind(n_past);
-    impl_->tokens.resize(static_cast<std::size_t>(reached));
-    impl_->hidden.clear();
-    impl_->logits_valid = false;
-    return reached;
+    return impl_->rewind(n_past);
   });
 }
 
-void Session::cancel() noexcept { impl_->cancel.store(true); }
+Result<int> Session::rewind_to_prefix(std::span<const Token> tokens) {
+  return impl_->exclusively([&]() -> Result<int> {
+    const std::vector<Token>& held = impl_->tokens;
+    const std::size_t n = std::min(held.size(), tokens.size());
+    const auto end = held.begin() + static_cast<std::ptrdiff_t>(n);
+    return impl_->rewind(
+        static_cast<int>(std::mismatch(held.begin(), end, tokens.begin()).first - held.begin()));
+  });
+}
+
+void Session::cancel() noexcept { impl_->n_cancels.fetch_add(1); }
+
+std::uint32_t SessionAccess::n_cancels(const Session& session) noexcept {
+  return session.impl_->n_cancels.load();
+}
+int SessionAccess::n_chunk(const Session& session) noexcept { return session.impl_->n_chunk; }
 
 }  // namespace engine

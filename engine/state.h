@@ -49,7 +49,8 @@ struct State {
 
   // Makes room for n_rows rows; throws std::bad_alloc.
   void resize(const Config& config, int n_rows);
-  // Fills the rope tables for these rows' positions. numbers.md: angles in double, rounded once.
+  // Fills the rope tables for these rows' positions. Angles are computed in double
+  // and rounded once.
   void set_positions(const Config& config, std::span<const op::KvRow> rows);
 };
 

@@ -216,17 +216,11 @@ Result<LayerTensors> require_block(const gguf::Reader& file, const Config& confi
   return layer;
 }
 
-std::unordered_set<const Tensor*> used_tensors(const TensorTable& table) {
-  std::unordered_set<const Tensor*> used = {table.token_embd, table.output_norm, table.output};
-  for (const LayerTensors& layer : table.layers)
-    for (const Role& role : kRoles) used.insert(layer.*role.member);
-  return used;
-}
-
 // One line for each tensor without a role, up to a number that a user would still read.
 void warn_of_strays(const gguf::Reader& file, TensorTable& table) {
   constexpr std::size_t kMaxWarnings = 16;
-  const auto used = used_tensors(table);
+  const std::vector<const Tensor*> all = table.all();
+  const std::unordered_set<const Tensor*> used(all.begin(), all.end());
   std::size_t n_strays = 0;
   for (const Tensor& tensor : file.tensors()) {
     if (used.contains(&tensor)) continue;
@@ -239,6 +233,14 @@ void warn_of_strays(const gguf::Reader& file, TensorTable& table) {
 }
 
 }  // namespace
+
+std::vector<const Tensor*> TensorTable::all() const {
+  std::vector<const Tensor*> tensors = {token_embd, output_norm};
+  if (output != nullptr) tensors.push_back(output);
+  for (const LayerTensors& layer : layers)
+    for (const Role& role : kRoles) tensors.push_back(layer.*role.member);
+  return tensors;
+}
 
 Result<TensorTable> TensorTable::from_file(const gguf::Reader& file, const Config& config) {
   ENGINE_TRY(check_block_count(file, config));

@@ -38,6 +38,9 @@ struct TensorTable {
   // Tensors of the file that have no role here and are ignored.
   std::vector<std::string> warnings;
 
+  // Every tensor above, each once.
+  std::vector<const gguf::Tensor*> all() const;
+
   // Norms must be F32, as every converter writes them; matrices may have any type the kernels run.
   // Errors: HPARAM where a hyperparameter contradicts all tensors of a role, or the number of
   // blocks differs; otherwise MISSING, TYPE, UNSUPPORTED and SHAPE, naming the tensor.

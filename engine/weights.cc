@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "gguf/no_throw.h"
 #include "kernels/cpu/planes.h"
 
 namespace engine {
@@ -13,28 +14,23 @@ namespace {
 constexpr std::size_t kAlignment = 64;        // of every tensor in memory
 constexpr std::size_t kSliceBytes = 1 << 20;  // of a file read at a time by one thread
 
-// Where a tensor goes.
-struct Placement {
-  const gguf::Tensor* tensor;
-  op::Matrix matrix;      // data is set once memory exists
-  std::size_t offset;     // in the arena
-  std::size_t row_bytes;  // in the file
-};
+// Shapes were checked against Config, which holds them as int.
+int as_int(std::uint64_t value) { return static_cast<int>(value); }
 
-int as_int(std::uint64_t value) {
-  return static_cast<int>(value);
-}  // shapes were checked against Config
+bool becomes_planes(const gguf::Tensor& tensor) { return cpu::has_planes(tensor.type); }
 
-Placement place(const gguf::Tensor& tensor, std::size_t& arena_bytes) {
+// A tensor's bytes in memory.
+std::size_t stored_bytes(const gguf::Tensor& tensor) {
+  const std::size_t bytes =
+      becomes_planes(tensor)
+          ? cpu::planes_bytes(tensor.type, as_int(tensor.n_rows()), as_int(tensor.row_elements()))
+          : tensor.n_bytes;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::size_t row_bytes(const gguf::Tensor& tensor) {
   const gguf::TypeTraits& traits = gguf::traits(tensor.type);
-  Placement p = {&tensor, {}, arena_bytes, 0};
-  p.row_bytes = tensor.row_elements() / traits.block_elements * traits.block_bytes;
-  const int n_out = as_int(tensor.n_rows()), n_in = as_int(tensor.row_elements());
-  const bool planes = cpu::has_planes(tensor.type) && tensor.n_dims == 2;
-  p.matrix = {tensor.type, planes ? op::Layout::planes : op::Layout::rows, n_out, n_in, nullptr};
-  const std::size_t bytes = planes ? cpu::planes_bytes(tensor.type, n_out, n_in) : tensor.n_bytes;
-  arena_bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return p;
+  return tensor.row_elements() / traits.block_elements * traits.block_bytes;
 }
 
 // True if every value that decoding multiplies with is finite: floats, or the fp16 scales of a
@@ -63,15 +59,35 @@ bool all_finite(gguf::Type type, std::span<const std::byte> bytes) {
   return finite;
 }
 
+// Places tensors in the arena one after the other and fills them.
 class Loader {
  public:
   Loader(const gguf::Reader& file, cpu::Pool& pool, const Weights::LoadOptions& options,
-         std::byte* arena, std::uint64_t total_bytes)
-      : file_(file), pool_(pool), options_(options), arena_(arena), total_bytes_(total_bytes) {}
+         const HugeBuffer& arena, std::uint64_t total_bytes)
+      : file_(file),
+        pool_(pool),
+        options_(options),
+        next_(arena.data()),
+        total_bytes_(total_bytes) {}
 
-  Status load(const Placement& p) {
-    const int n_rows = p.matrix.n_out;
-    const int rows_a_slice = slice_rows(p);
+  Result<op::Matrix> matrix(const gguf::Tensor& tensor) {
+    const op::Matrix m = {tensor.type,
+                          becomes_planes(tensor) ? op::Layout::planes : op::Layout::rows,
+                          as_int(tensor.n_rows()), as_int(tensor.row_elements()), next_};
+    ENGINE_TRY(fill(tensor, next_));
+    next_ += stored_bytes(tensor);
+    return m;
+  }
+
+  Result<const float*> vector(const gguf::Tensor& tensor) {
+    ENGINE_ASSIGN(const op::Matrix m, matrix(tensor));
+    return reinterpret_cast<const float*>(m.data);
+  }
+
+ private:
+  Status fill(const gguf::Tensor& tensor, std::byte* to) {
+    const int n_rows = as_int(tensor.n_rows());
+    const int rows_a_slice = slice_rows(tensor);
     const int n_slices = (n_rows + rows_a_slice - 1) / rows_a_slice;
     // A round ends often enough for a smooth progress bar and a prompt cancellation.
     constexpr int kSlicesARound = 32;
@@ -80,12 +96,15 @@ class Loader {
       ENGINE_TRY(pool_.run([&] {
         pool_.parallel_for(count, 1, [&](int begin, int end) {
           for (int s = first + begin; s < first + end; ++s)
-            load_rows(p, s * rows_a_slice, std::min(n_rows, (s + 1) * rows_a_slice));
+            note(no_throw([&] {
+              return fill_rows(tensor, to, s * rows_a_slice,
+                               std::min(n_rows, (s + 1) * rows_a_slice));
+            }));
         });
       }));
       ENGINE_TRY(std::move(failure_));
-      const int rows_done = std::min(n_rows, (first + count) * rows_a_slice);
-      done_bytes_ += static_cast<std::uint64_t>(rows_done - first * rows_a_slice) * p.row_bytes;
+      const int rows_done = std::min(n_rows, (first + count) * rows_a_slice) - first * rows_a_slice;
+      done_bytes_ += static_cast<std::uint64_t>(rows_done) * row_bytes(tensor);
       if (options_.progress &&
           !options_.progress(static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_)))
         return Status(Code::cancelled, "loading was cancelled");
@@ -93,44 +112,36 @@ class Loader {
     return {};
   }
 
- private:
-  static int slice_rows(const Placement& p) {
-    const std::size_t rows =
-        std::max<std::size_t>(1, kSliceBytes / std::max<std::size_t>(1, p.row_bytes));
+  static int slice_rows(const gguf::Tensor& tensor) {
+    const std::size_t rows = std::max<std::size_t>(1, kSliceBytes / row_bytes(tensor));
     return as_int((rows + cpu::kGroup - 1) / cpu::kGroup * cpu::kGroup);
   }
 
-  void load_rows(const Placement& p, int begin, int end) {
-    Status status;
-    try {
-      status = try_load_rows(p, begin, end);
-    } catch (const std::bad_alloc&) {
-      status = Status(Code::out_of_memory,
-                      "out of memory while reading tensor " + std::string(p.tensor->name));
-    }
+  // Keeps the first failure; on any of the pool's threads.
+  void note(Status status) {
     if (status.ok()) return;
     std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = std::move(status);
   }
 
-  Status try_load_rows(const Placement& p, int begin, int end) {
-    const std::size_t bytes = static_cast<std::size_t>(end - begin) * p.row_bytes;
-    const std::uint64_t from = static_cast<std::uint64_t>(begin) * p.row_bytes;
-    std::byte* to = arena_ + p.offset;
-    const bool planes = p.matrix.layout == op::Layout::planes;
+  Status fill_rows(const gguf::Tensor& tensor, std::byte* to, int begin, int end) {
+    const std::size_t bytes = static_cast<std::size_t>(end - begin) * row_bytes(tensor);
+    const std::size_t from = static_cast<std::size_t>(begin) * row_bytes(tensor);
+    const bool planes = becomes_planes(tensor);
     std::vector<std::byte> slice(planes ? bytes : 0);
     const std::span<std::byte> rows = planes ? std::span(slice) : std::span(to + from, bytes);
-    ENGINE_TRY(file_.read(*p.tensor, from, rows));
-    if (options_.check_tensors && !all_finite(p.tensor->type, rows))
+    ENGINE_TRY(file_.read(tensor, from, rows));
+    if (options_.check_tensors && !all_finite(tensor.type, rows))
       return Status(Code::corrupt_file, Detail::value,
-                    "tensor " + std::string(p.tensor->name) + ": NaN or infinity in rows " +
+                    "tensor " + std::string(tensor.name) + ": NaN or infinity in rows " +
                         std::to_string(begin) + " to " + std::to_string(end - 1));
     if (!planes) return {};
-    const std::size_t group_bytes = cpu::planes_bytes(p.tensor->type, cpu::kGroup, p.matrix.n_in);
+    const int n_in = as_int(tensor.row_elements());
+    const std::size_t group_bytes = cpu::planes_bytes(tensor.type, cpu::kGroup, n_in);
     for (int row = begin; row < end; row += cpu::kGroup)
-      cpu::pack_group(p.tensor->type,
-                      slice.data() + static_cast<std::size_t>(row - begin) * p.row_bytes,
-                      std::min(cpu::kGroup, end - row), p.matrix.n_in,
+      cpu::pack_group(tensor.type,
+                      slice.data() + static_cast<std::size_t>(row - begin) * row_bytes(tensor),
+                      std::min(cpu::kGroup, end - row), n_in,
                       to + static_cast<std::size_t>(row / cpu::kGroup) * group_bytes);
     return {};
   }
@@ -138,64 +149,55 @@ class Loader {
   const gguf::Reader& file_;
   cpu::Pool& pool_;
   const Weights::LoadOptions& options_;
-  std::byte* arena_;
+  std::byte* next_;  // where the next tensor goes
   std::uint64_t total_bytes_, done_bytes_ = 0;
   std::mutex mutex_;
   Status failure_;
 };
 
+Result<LayerWeights> load_layer(Loader& loader, const LayerTensors& t) {
+  LayerWeights l = {};
+  ENGINE_ASSIGN(l.attn_norm, loader.vector(*t.attn_norm));
+  ENGINE_ASSIGN(l.attn_q, loader.matrix(*t.attn_q));
+  ENGINE_ASSIGN(l.attn_k, loader.matrix(*t.attn_k));
+  ENGINE_ASSIGN(l.attn_v, loader.matrix(*t.attn_v));
+  ENGINE_ASSIGN(l.attn_q_norm, loader.vector(*t.attn_q_norm));
+  ENGINE_ASSIGN(l.attn_k_norm, loader.vector(*t.attn_k_norm));
+  ENGINE_ASSIGN(l.attn_output, loader.matrix(*t.attn_output));
+  ENGINE_ASSIGN(l.post_attention_norm, loader.vector(*t.post_attention_norm));
+  ENGINE_ASSIGN(l.ffn_norm, loader.vector(*t.ffn_norm));
+  ENGINE_ASSIGN(l.ffn_gate, loader.matrix(*t.ffn_gate));
+  ENGINE_ASSIGN(l.ffn_up, loader.matrix(*t.ffn_up));
+  ENGINE_ASSIGN(l.ffn_down, loader.matrix(*t.ffn_down));
+  ENGINE_ASSIGN(l.post_ffw_norm, loader.vector(*t.post_ffw_norm));
+  return l;
+}
+
 }  // namespace
 
 Result<Weights> Weights::load(const gguf::Reader& file, const TensorTable& table, cpu::Pool& pool,
                               const LoadOptions& options) {
-  // 1 place every tensor in one arena
+  // 1 memory for all tensors
   std::size_t arena_bytes = 0;
   std::uint64_t file_bytes = 0;
-  std::vector<Placement> placements;
-  const auto add = [&](const gguf::Tensor& tensor) {
-    placements.push_back(place(tensor, arena_bytes));
-    file_bytes += tensor.n_bytes;
-  };
-  add(*table.token_embd);
-  add(*table.output_norm);
-  if (table.output != nullptr) add(*table.output);
-  for (const LayerTensors& l : table.layers)
-    for (const gguf::Tensor* tensor :
-         {l.attn_norm, l.attn_q, l.attn_k, l.attn_v, l.attn_q_norm, l.attn_k_norm, l.attn_output,
-          l.post_attention_norm, l.ffn_norm, l.ffn_gate, l.ffn_up, l.ffn_down, l.post_ffw_norm})
-      add(*tensor);
-
-  // 2 read and repack
+  for (const gguf::Tensor* tensor : table.all()) {
+    arena_bytes += stored_bytes(*tensor);
+    file_bytes += tensor->n_bytes;
+  }
   Weights weights;
   ENGINE_ASSIGN(weights.memory, HugeBuffer::create(arena_bytes));
-  Loader loader(file, pool, options, weights.memory.data(), file_bytes);
-  for (Placement& p : placements) {
-    p.matrix.data = weights.memory.data() + p.offset;
-    ENGINE_TRY(loader.load(p));
-  }
 
-  // 3 hand out, in the order they were added
-  auto next = placements.begin();
-  const auto matrix = [&] { return (next++)->matrix; };
-  const auto vector = [&] { return reinterpret_cast<const float*>((next++)->matrix.data); };
-  weights.token_embd = matrix();
-  weights.output_norm = vector();
-  weights.output = table.output != nullptr ? matrix() : weights.token_embd;
-  weights.layers.resize(table.layers.size());
-  for (LayerWeights& l : weights.layers) {
-    l.attn_norm = vector();
-    l.attn_q = matrix();
-    l.attn_k = matrix();
-    l.attn_v = matrix();
-    l.attn_q_norm = vector();
-    l.attn_k_norm = vector();
-    l.attn_output = matrix();
-    l.post_attention_norm = vector();
-    l.ffn_norm = vector();
-    l.ffn_gate = matrix();
-    l.ffn_up = matrix();
-    l.ffn_down = matrix();
-    l.post_ffw_norm = vector();
+  // 2 read and repack
+  Loader loader(file, pool, options, weights.memory, file_bytes);
+  ENGINE_ASSIGN(weights.token_embd, loader.matrix(*table.token_embd));
+  ENGINE_ASSIGN(weights.output_norm, loader.vector(*table.output_norm));
+  weights.output = weights.token_embd;
+  if (table.output != nullptr) {
+    ENGINE_ASSIGN(weights.output, loader.matrix(*table.output));
+  }
+  for (const LayerTensors& tensors : table.layers) {
+    ENGINE_ASSIGN(LayerWeights layer, load_layer(loader, tensors));
+    weights.layers.push_back(layer);
   }
   return weights;
 }

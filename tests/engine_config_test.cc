@@ -75,17 +75,15 @@ TEST(Config, OtherPatterns) {
 }
 
 TEST(Config, AttentionScale) {
-  EXPECT_EQ(config_of(tiny_model()).attention_scale, 0.25f);
+  EXPECT_EQ(config_of(tiny_model()).query_width, 16);
   const TinyShape narrow = {.head_dim = 8};
-  EXPECT_EQ(config_of(tiny_model(gguf::Type::f32, narrow)).attention_scale,
-            static_cast<float>(1 / std::sqrt(8.0)));
+  EXPECT_EQ(config_of(tiny_model(gguf::Type::f32, narrow)).query_width, 8);
 }
 
 TEST(Config, AttentionScaleOf27B) {
   const TinyShape layers_of_27b = {.n_layers = 62};
   const Config config = config_of(tiny_model(gguf::Type::f32, layers_of_27b));
-  EXPECT_EQ(config.attention_scale, static_cast<float>(1 / std::sqrt(168.0)));
-  EXPECT_NE(config.attention_scale, 0.25f);
+  EXPECT_EQ(config.query_width, 168);
 }
 
 TEST(Config, RopeKeys) {

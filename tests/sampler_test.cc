@@ -21,11 +21,17 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 __extension__ using Wide = unsigned __int128;
 
+// One thread, so that it runs what it is given on the caller's.
+cpu::Pool& pool() {
+  static cpu::Pool one_thread(1);
+  return one_thread;
+}
+
 SamplerOptions plain() { return {.temperature = 1, .top_k = 0, .top_p = 1}; }
 
 Token pick(const std::vector<float>& logits, const SamplerOptions& options, std::uint64_t index = 0,
            const std::vector<Token>& history = {}) {
-  const Result<Token> token = sample(logits, history, options, index);
+  const Result<Token> token = engine::sample(logits, history, options, index, pool());
   EXPECT_TRUE(token) << token.status().message();
   return token ? *token : -1;
 }
@@ -49,7 +55,7 @@ std::vector<float> random_logits(std::size_t n, std::uint32_t seed, float spread
   return logits;
 }
 
-// numbers.md word for word: sort, cut, cut, cut, draw.
+// The definition word for word: sort, cut, cut, cut, draw.
 Token reference(const std::vector<float>& logits, const SamplerOptions& options,
                 std::uint64_t index) {
   struct Entry {
@@ -258,7 +264,7 @@ TEST(Sampler, ModelOutputThatIsNotFiniteIsAnError) {
         options.repeat_penalty = penalty;
         const std::vector<float> logits = {1, bad, 2};
         const std::vector<Token> history = {1};
-        const Result<Token> token = sample(logits, history, options, 0);
+        const Result<Token> token = engine::sample(logits, history, options, 0, pool());
         ASSERT_FALSE(token);
         EXPECT_EQ(token.status().code(), Code::non_finite);
         EXPECT_NE(token.status().message().find("token 1"), std::string::npos);
@@ -266,9 +272,9 @@ TEST(Sampler, ModelOutputThatIsNotFiniteIsAnError) {
 }
 
 TEST(Sampler, NothingToChooseFromIsAnError) {
-  EXPECT_EQ(sample({}, {}, plain(), 0).status().code(), Code::non_finite);
+  EXPECT_EQ(engine::sample({}, {}, plain(), 0, pool()).status().code(), Code::non_finite);
   const std::vector<float> masked(3, -kInfinity);
-  EXPECT_EQ(sample(masked, {}, plain(), 0).status().code(), Code::non_finite);
+  EXPECT_EQ(engine::sample(masked, {}, plain(), 0, pool()).status().code(), Code::non_finite);
 }
 
 TEST(Sampler, PenaltiesThatOverflowAreTheCallersFault) {
@@ -276,7 +282,7 @@ TEST(Sampler, PenaltiesThatOverflowAreTheCallersFault) {
   options.repeat_penalty = 1e-38f;
   const std::vector<float> logits = {1e10f, 1};
   const std::vector<Token> history = {0};
-  EXPECT_EQ(sample(logits, history, options, 0).status().code(), Code::invalid_argument);
+  EXPECT_EQ(engine::sample(logits, history, options, 0, pool()).status().code(), Code::invalid_argument);
 }
 
 TEST(Sampler, OptionsOutOfRangeAreNamed) {
@@ -300,7 +306,7 @@ TEST(Sampler, OptionsOutOfRangeAreNamed) {
     const Status status = check(options);
     EXPECT_EQ(status.code(), Code::invalid_argument) << name;
     EXPECT_NE(status.message().find(name), std::string::npos) << status.message();
-    EXPECT_EQ(sample(std::vector<float>{1, 2}, {}, options, 0).status().code(),
+    EXPECT_EQ(engine::sample(std::vector<float>{1, 2}, {}, options, 0, pool()).status().code(),
               Code::invalid_argument);
   }
   EXPECT_TRUE(check({}).ok());

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cfenv>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "engine/engine.h"
@@ -121,6 +121,49 @@ TEST(Session, StopsAtTheNextChunkWhenCancelled) {
   EXPECT_LT(session.n_past(), 6000);
   EXPECT_TRUE(session.decode(std::span(tokens).first(1)).ok())
       << "a finished cancel() has no effect on the next call";
+}
+
+TEST(Session, CancelFromAnotherThreadEndsGenerate) {
+  Session session = Session::create(model()).value();
+  std::thread canceller;
+  const OnToken start_canceller = [&](Token, std::string_view) {
+    if (!canceller.joinable()) canceller = std::thread([&] { session.cancel(); });
+    return true;
+  };
+  const auto answer = generate(session, {.temperature = 0}, some_tokens(5),
+                               {.max_tokens = 5000, .ignore_eos = true}, start_canceller);
+  canceller.join();
+  ASSERT_TRUE(answer) << answer.status().message();
+  EXPECT_EQ(answer->finish_reason, FinishReason::cancelled);
+  EXPECT_LT(answer->ids.size(), 5000u);
+}
+
+TEST(Session, RewindsToWhatItSharesWithAPrompt) {
+  const std::vector<Token> tokens = some_tokens(100);
+  Session session = Session::create(model()).value();
+  ASSERT_TRUE(session.decode(tokens).ok());
+  std::vector<Token> edited(tokens.begin(), tokens.begin() + 90);
+  edited[70] = edited[71] + 1;
+  EXPECT_EQ(session.rewind_to_prefix(edited).value(), 70);
+  EXPECT_EQ(session.rewind_to_prefix(tokens).value(), 70);
+  EXPECT_EQ(session.rewind_to_prefix({}).value(), 0);
+}
+
+TEST(Session, TheCallersFloatingPointEnvironmentDoesNotMatter) {
+  const std::vector<Token> tokens = some_tokens(30);
+  const std::vector<float> expected = cold_logits(tokens);
+  std::fenv_t before;
+  ASSERT_EQ(std::fegetenv(&before), 0);
+  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  const test::Bytes file =
+      test::tiny_model(gguf::Type::q8_0, {.window = 100, .n_ctx = 6000}).build();
+  const auto other = Model::load(std::span(file), {.n_threads = 2});
+  Session session = Session::create(other.value()).value();
+  EXPECT_TRUE(session.decode(tokens).ok());
+  const std::vector<float> logits = logits_of(session);
+  EXPECT_EQ(std::fegetround(), FE_UPWARD) << "the library leaves it alone, too";
+  std::fesetenv(&before);
+  EXPECT_EQ(logits, expected);
 }
 
 TEST(Session, SecondThreadGetsBusy) {

@@ -1,4 +1,5 @@
 // The CPU backend's ops: what a work item is, and how many of them are worth a thread.
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/leaf.h"

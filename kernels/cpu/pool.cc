@@ -2,10 +2,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
+#include <cfenv>
 #include <exception>
 #include <new>
-#include <system_error>
 
 namespace engine::cpu {
 namespace {
@@ -31,6 +30,21 @@ std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint3
   return word.load(std::memory_order_acquire);
 }
 
+// A thread starts with its creator's rounding mode and treatment of subnormals, which may be anything.
+void use_default_float_environment() { std::fesetenv(FE_DFL_ENV); }
+
+// Runs a job. The messages fit a string without an allocation: there may be no memory left.
+Status status_of(const std::function<void()>& job) noexcept {
+  try {
+    job();
+    return {};
+  } catch (const std::bad_alloc&) {
+    return Status(Code::out_of_memory, "out of memory");
+  } catch (...) {
+    return Status(Code::internal, "job has thrown");
+  }
+}
+
 }  // namespace
 
 Pool::Pool(int n_threads, Isa isa)
@@ -42,21 +56,22 @@ Pool::Pool(int n_threads, Isa isa)
       threads_.emplace_back([this] { work(); });
       ++n_threads_;
     }
-  } catch (const std::system_error&) {
-    // The system is out of threads; those that run do the work.
+  } catch (const std::exception&) {
+    // The system is out of threads or memory; the threads that run do the work.
   }
 }
 
 Pool::~Pool() {
   if (static_cast<std::int64_t>(::getpid()) != process_id_) {
     for (std::thread& thread : threads_) thread.detach();  // they exist only in the parent process
+    static_cast<void>(jobs_.release());
     return;
   }
   {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
+    std::lock_guard lock(jobs_->mutex);
+    jobs_->stop = true;
   }
-  changed_.notify_all();
+  jobs_->changed.notify_all();
   threads_.front().join();
   quit_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
@@ -68,44 +83,41 @@ Status Pool::run(const std::function<void()>& job) {
   if (static_cast<std::int64_t>(::getpid()) != process_id_)
     return Status(Code::forked,
                   "the process forked after the model was loaded: its threads do not exist here");
-  std::unique_lock lock(mutex_);
-  const std::uint64_t ticket = next_ticket_++;
-  changed_.wait(lock, [&] { return serving_ == ticket; });
-  job_ = &job;
-  job_done_ = false;
-  changed_.notify_all();
-  changed_.wait(lock, [&] { return job_done_; });
-  ++serving_;
-  Status status = std::move(job_status_);
+  HandOver& jobs = *jobs_;
+  std::unique_lock lock(jobs.mutex);
+  const std::uint64_t ticket = jobs.next_ticket++;
+  jobs.changed.wait(lock, [&] { return jobs.serving == ticket; });
+  jobs.job = &job;
+  jobs.job_done = false;
+  jobs.changed.notify_all();
+  jobs.changed.wait(lock, [&] { return jobs.job_done; });
+  ++jobs.serving;
+  Status status = std::move(jobs.job_status);
   lock.unlock();
-  changed_.notify_all();
+  jobs.changed.notify_all();
   return status;
 }
 
 void Pool::lead() {
-  std::unique_lock lock(mutex_);
+  use_default_float_environment();
+  HandOver& jobs = *jobs_;
+  std::unique_lock lock(jobs.mutex);
   for (;;) {
-    changed_.wait(lock, [&] { return stop_ || job_ != nullptr; });
-    if (job_ == nullptr) return;
-    const std::function<void()>& job = *job_;
+    jobs.changed.wait(lock, [&] { return jobs.stop || jobs.job != nullptr; });
+    if (jobs.job == nullptr) return;
+    const std::function<void()>& job = *jobs.job;
     lock.unlock();
-    Status status;
-    try {
-      job();
-    } catch (const std::bad_alloc&) {
-      status = Status(Code::out_of_memory, "out of memory during evaluation");
-    } catch (const std::exception& error) {
-      status = Status(Code::internal, error.what());
-    }
+    Status status = status_of(job);
     lock.lock();
-    job_ = nullptr;
-    job_status_ = std::move(status);
-    job_done_ = true;
-    changed_.notify_all();
+    jobs.job = nullptr;
+    jobs.job_status = std::move(status);
+    jobs.job_done = true;
+    jobs.changed.notify_all();
   }
 }
 
 void Pool::work() {
+  use_default_float_environment();
   std::uint32_t seen = 0;
   for (;;) {
     seen = wait_for_change(epoch_, seen);

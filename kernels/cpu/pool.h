@@ -6,13 +6,14 @@
 // so their floating-point environment does not matter and their thread does no arithmetic.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "gguf/result.h"
@@ -38,11 +39,11 @@ class Pool {
   // `forked`.
   Status run(const std::function<void()>& job);
 
-  // Within a job: fn(begin, end) over a partition of 0..n-1, at least `grain` items a part, on all
-  // threads.
+  // Within a job: fn(begin, end) over a partition of 0..n-1, at least `grain` (>= 1) items a part, on
+  // all threads. fn must not throw.
   template <class Fn>
   void parallel_for(int n, int grain, const Fn& fn) {
-    const int most = grain > 0 ? n / grain : n;
+    const int most = n / grain;
     const int parts = n_threads_ == 1 ? 1 : std::min(n_threads_ * kPartsPerThread, most);
     if (parts <= 1) {
       if (n > 0) fn(0, n);
@@ -77,13 +78,17 @@ class Pool {
   std::int64_t process_id_;
   std::vector<std::thread> threads_;
 
-  // Hand-over of jobs to the leader.
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t next_ticket_ = 0, serving_ = 0;
-  const std::function<void()>* job_ = nullptr;
-  bool job_done_ = false, stop_ = false;
-  Status job_status_;
+  // Hand-over of jobs to the leader. On the heap, because a forked child must leave it behind: its
+  // condition variable has a waiter that exists only in the parent.
+  struct HandOver {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::uint64_t next_ticket = 0, serving = 0;
+    const std::function<void()>* job = nullptr;
+    bool job_done = false, stop = false;
+    Status job_status;
+  };
+  std::unique_ptr<HandOver> jobs_ = std::make_unique<HandOver>();
 
   // Hand-over of regions to the workers. claims_ holds, from the high bits down, the region's
   // number (32 bits), its parts (16) and the next part to claim (16): one fetch_add claims a part

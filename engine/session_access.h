@@ -1,0 +1,17 @@
+// What generate() needs to know of a session beside its public interface.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/engine.h"
+
+namespace engine {
+
+struct SessionAccess {
+  // How often cancel() has been called: work that spans several calls compares it with its start.
+  static std::uint32_t n_cancels(const Session& session) noexcept;
+  // Tokens that are evaluated at a time.
+  static int n_chunk(const Session& session) noexcept;
+};
+
+}  // namespace engine
