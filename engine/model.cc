@@ -1,16 +1,29 @@
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "engine/model_impl.h"
-#include "gguf/no_throw.h"
 #include "engine/sampler.h"
+#include "gguf/no_throw.h"
 #include "tokenizer/spm.h"
 
 namespace engine {
 namespace {
 
 constexpr int kMaxThreads = 256;
+
+Status unknown_isa() {
+  const char* wanted = std::getenv("ENGINE_CPU_ISA");
+  std::string have;
+  for (const cpu::Isa isa : cpu::supported_isas())
+    have += (have.empty() ? "" : ", ") + std::string(cpu::name(isa));
+  return Status(Code::invalid_argument,
+                "the environment's ENGINE_CPU_ISA is \"" +
+                    gguf::printable(wanted != nullptr ? wanted : "") +
+                    "\", expected an instruction set that this machine runs: " + have);
+}
 
 Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options) {
   if (options.device == Device::cuda)
@@ -19,12 +32,12 @@ Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options) {
     return Status(Code::invalid_argument,
                   "n_threads: expected 0 or more, got " + std::to_string(options.n_threads));
   const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
-  if (!isa)
-    return Status(
-        Code::invalid_argument,
-        "ENGINE_CPU_ISA names an instruction set that is unknown or that this machine lacks");
+  if (!isa) return unknown_isa();
   const int useful = cpu::default_threads();
   const int wanted = options.n_threads == 0 ? useful : std::min(options.n_threads, kMaxThreads);
+  if (options.log && options.n_threads > kMaxThreads)
+    options.log(LogLevel::warning, std::to_string(options.n_threads) + " threads are too many: " +
+                                       std::to_string(kMaxThreads) + " are used");
   if (options.log && wanted > useful)
     options.log(LogLevel::warning,
                 std::to_string(wanted) + " threads on " + std::to_string(useful) +
