@@ -3,9 +3,6 @@
 include(CMakePackageConfigHelpers)
 
 set(public_headers engine/engine.h gguf/result.h)
-if(EXISTS ${PROJECT_SOURCE_DIR}/engine/engine_c.h)
-  list(APPEND public_headers engine/engine_c.h)
-endif()
 list(TRANSFORM public_headers PREPEND ${PROJECT_SOURCE_DIR}/)
 target_sources(engine PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${public_headers})
 

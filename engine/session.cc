@@ -10,10 +10,10 @@
 #include "engine/forward.h"
 #include "engine/kv_cache.h"
 #include "engine/model_impl.h"
-#include "gguf/no_throw.h"
 #include "engine/sampler.h"
 #include "engine/session_access.h"
 #include "engine/state.h"
+#include "gguf/no_throw.h"
 
 namespace engine {
 namespace {

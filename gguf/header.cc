@@ -1,7 +1,9 @@
 #include "gguf/header.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -170,8 +172,6 @@ Status take_entry(Cursor& cursor, KeyValue& entry) {
   return take_value(cursor, entry);
 }
 
-std::string named(const Tensor& tensor) { return "tensor \"" + printable(tensor.name) + "\""; }
-
 Status take_dims(Cursor& cursor, Tensor& tensor) {
   std::uint32_t n_dims = 0;
   if (!cursor.take(n_dims)) return truncated(cursor, "a tensor's dimensions");
@@ -287,6 +287,8 @@ Status read_alignment(Header& header) {
 }
 
 }  // namespace
+
+std::string named(const Tensor& tensor) { return "tensor \"" + printable(tensor.name) + "\""; }
 
 std::uint64_t value_bytes(ValueType type) noexcept {
   switch (type) {

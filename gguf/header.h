@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,9 @@ namespace engine::gguf {
 inline std::string_view name_of(const KeyValue& entry) noexcept { return entry.key; }
 inline std::string_view name_of(const Tensor& tensor) noexcept { return tensor.name; }
 
+// How messages name a tensor: tensor "blk.0.attn_q.weight".
+std::string named(const Tensor& tensor);
+
 struct Header {
   std::unique_ptr<std::byte[]> bytes;  // the file's first n_bytes; the views below point into it
   std::uint64_t n_bytes = 0;
@@ -29,8 +33,8 @@ struct Header {
   const KeyValue* find(std::string_view key) const noexcept { return keys.find(entries, key); }
 };
 
-// Reads and checks everything about a file except what needs other files: duplicate names and
-// shards.
+// Reads and checks everything about a file except what needs other files:
+// duplicate names and shards.
 Result<Header> read_header(const Source& source);
 
 // Places every tensor of a parsed header in a file of `file_bytes` bytes: sets Tensor::n_bytes and

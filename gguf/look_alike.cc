@@ -1,7 +1,6 @@
 #include "gguf/look_alike.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -11,8 +11,6 @@ namespace {
 // More than any file system holds. Sizes up to here can be added without wrapping.
 constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 48;
 
-std::string named(const Tensor& tensor) { return "tensor \"" + printable(tensor.name) + "\""; }
-
 // a * b, both at most 2^63, capped above kMaxTensorBytes so that chains of products stay exact
 // below.
 std::uint64_t capped_product(std::uint64_t a, std::uint64_t b) {

@@ -1,13 +1,12 @@
 #include "gguf/reader.h"
 
-#include <algorithm>
-#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "gguf/cursor.h"
 #include "gguf/file_error.h"
+#include "gguf/no_throw.h"
 #include "gguf/split.h"
 
 namespace engine::gguf {
@@ -52,19 +51,6 @@ Status check_stored_as(const KeyValue& entry, ValueType type, bool is_array) {
   return file_error(Detail::type, "metadata key \"" + printable(entry.key) + "\" is stored as " +
                                       describe(entry.type, entry.is_array) + ", not as " +
                                       describe(type, is_array));
-}
-
-// Turns a failed allocation anywhere below into a value: the library does not throw. The messages
-// are short enough for std::string to hold without allocating.
-template <class Open>
-Result<Reader> without_throwing(Open open) noexcept {
-  try {
-    return open();
-  } catch (const std::bad_alloc&) {
-    return Status(Code::out_of_memory, "out of memory");
-  } catch (...) {
-    return Status(Code::internal, "internal error");
-  }
 }
 
 }  // namespace
@@ -125,7 +111,7 @@ Reader& Reader::operator=(Reader&&) noexcept = default;
 Reader::~Reader() = default;
 
 Result<Reader> Reader::open(const std::filesystem::path& path) {
-  return without_throwing([&]() -> Result<Reader> {
+  return no_throw([&]() -> Result<Reader> {
     ENGINE_ASSIGN(Shard shard, open_shard(path));
     std::vector<Shard> shards;
     const auto count = shard_count(shard);
@@ -140,7 +126,7 @@ Result<Reader> Reader::open(const std::filesystem::path& path) {
 }
 
 Result<Reader> Reader::open(std::unique_ptr<const Source> source) {
-  return without_throwing([&]() -> Result<Reader> {
+  return no_throw([&]() -> Result<Reader> {
     ENGINE_ASSIGN(Shard shard, open_shard(std::move(source), {}));
     ENGINE_ASSIGN(const int count, shard_count(shard));
     if (count != 1)
@@ -153,7 +139,7 @@ Result<Reader> Reader::open(std::unique_ptr<const Source> source) {
 }
 
 Result<Reader> Reader::open(std::span<const std::byte> bytes) {
-  return without_throwing([&] { return open(memory_source(bytes)); });
+  return no_throw([&] { return open(memory_source(bytes)); });
 }
 
 std::uint32_t Reader::version() const noexcept { return impl_->shards.front().header.version; }

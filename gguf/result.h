@@ -2,8 +2,9 @@
 // input, aborts, exits or prints; a call that can fail returns one of these two types.
 //
 //   Result<Model> model = Model::load(path);
-//   if (!model) return model.status();          // or: ENGINE_ASSIGN(Model model,
-//   Model::load(path));
+//   if (!model) return model.status();
+// or
+//   ENGINE_ASSIGN(Model model, Model::load(path));
 //
 // Only std headers: this file is installed with the public API.
 #pragma once
@@ -34,8 +35,8 @@ enum class Code : std::int32_t {
   internal,          // a bug in this library
 };
 
-// The loader's finer reason, for tests and programs that sort failures. none unless a file is at
-// fault.
+// The loader's finer reason, for tests and programs that sort failures.
+// none unless a file is at fault.
 enum class Detail : std::int32_t {
   none = 0,
   trunc,        // the file ends inside the header or metadata
@@ -115,8 +116,8 @@ class [[nodiscard]] Result {
 #define ENGINE_CONCAT_(a, b) a##b
 #define ENGINE_CONCAT(a, b) ENGINE_CONCAT_(a, b)
 
-// Returns from the enclosing function when `expr` is a failed Status. May be nested through
-// lambdas.
+// Returns from the enclosing function when `expr` is a failed Status.
+// May be nested through lambdas.
 #define ENGINE_TRY(expr) ENGINE_TRY_(ENGINE_CONCAT(engine_status_, __COUNTER__), expr)
 #define ENGINE_TRY_(status, expr)                                      \
   do {                                                                 \

@@ -1,8 +1,10 @@
 #include "gguf/split.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "gguf/cursor.h"
@@ -113,12 +115,12 @@ Result<std::vector<Shard>> open_siblings(const std::filesystem::path& path, Shar
                                         shard_suffix(1, count) +
                                         " or the like, so the others cannot be found"),
         shard.name);
+  const std::string own_name = shard.name;
   std::vector<Shard> shards;
   for (int i = 0; i < count; ++i) {
     const std::string name = *prefix + shard_suffix(i + 1, count);
-    if (name == shard.name) {
+    if (name == own_name) {
       shards.push_back(std::move(shard));
-      shard.name = name;
     } else {
       const std::filesystem::path sibling = path.parent_path() / name;
       std::error_code error;

@@ -22,12 +22,12 @@ quietly() {
   die "$label failed; everything it printed is in $log"
 }
 
-# One script at a time may install, fetch or build here; the lock goes when the shell ends or unlocks.
+# One script at a time may install, fetch, build or test here; the lock goes when the shell ends or unlocks.
 lock() {
   mkdir -p "$root/build"
   exec 9>"$root/build/.lock"
   flock --nonblock 9 && return
-  say "waiting for another run of quickstart or check to finish building"
+  say "waiting for another run of quickstart or check"
   flock 9
 }
 

@@ -1,33 +1,23 @@
-// The same bits whatever the chunk size, thread count and instruction set, on the shipped tiny
-// models.
+// The same bits whatever the chunk size, thread count and instruction set, on tiny models.
+#include "tests/support/same_bits.h"
+
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <cstring>
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
 
-#include "kernels/cpu/select.h"
 #include "tests/support/model_file.h"
-#include "tests/support/reference.h"
 
 namespace engine {
 namespace {
 
-struct Setting {
-  int n_threads = 2;
-  int n_chunk = 512;
-  cpu::Isa isa = cpu::best_isa();
-  KvType kv = KvType::f16;
-};
+using test::logits_after;
+using test::same_bits;
 
-Model load(const std::string& file, const Setting& setting) {
-  // Read once, when the pool is made.
-  ::setenv("ENGINE_CPU_ISA", std::string(cpu::name(setting.isa)).c_str(), 1);
-  auto model = Model::load(test::golden_file("tiny/" + file), {.n_threads = setting.n_threads});
-  ::unsetenv("ENGINE_CPU_ISA");
-  EXPECT_TRUE(model) << model.status().message();
-  EXPECT_NE(model->info().backend.find(cpu::name(setting.isa)), std::string::npos)
-      << model->info().backend;
-  return *model;
+Model load(const std::string& file, cpu::Isa isa = cpu::best_isa(), int n_threads = 2) {
+  return test::load_at(test::golden_file("tiny/" + file), isa, n_threads);
 }
 
 // `n` tokens that are no end of anything.
@@ -37,31 +27,16 @@ std::vector<Token> some_tokens(int n) {
   return tokens;
 }
 
-std::vector<float> last_logits(const Model& model, std::span<const Token> tokens,
-                               const Setting& setting) {
-  auto session = Session::create(model, {.n_chunk = setting.n_chunk, .kv = setting.kv});
-  EXPECT_TRUE(session) << session.status().message();
-  const Status status = session->decode(tokens);
-  EXPECT_TRUE(status.ok()) << status.message();
-  const auto logits = session->logits();
-  EXPECT_TRUE(logits) << logits.status().message();
-  return {logits->begin(), logits->end()};
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 class SameBits : public testing::TestWithParam<std::string> {};
 
 TEST_P(SameBits, OverThreadsAndInstructionSets) {
   const std::vector<Token> tokens = some_tokens(70);
   for (const KvType kv : {KvType::f16, KvType::f32}) {
-    const Setting base = {.n_threads = 1, .isa = cpu::Isa::scalar, .kv = kv};
-    const std::vector<float> expected = last_logits(load(GetParam(), base), tokens, base);
+    const std::vector<float> expected =
+        logits_after(load(GetParam(), cpu::Isa::scalar, 1), tokens, {.kv = kv});
     const auto check = [&](cpu::Isa isa, int n_threads) {
-      const Setting setting = {.n_threads = n_threads, .isa = isa, .kv = kv};
-      EXPECT_TRUE(same_bits(last_logits(load(GetParam(), setting), tokens, setting), expected))
+      const Model model = load(GetParam(), isa, n_threads);
+      EXPECT_TRUE(same_bits(logits_after(model, tokens, {.kv = kv}), expected))
           << cpu::name(isa) << ", " << n_threads << " threads";
     };
     for (const cpu::Isa isa : cpu::supported_isas()) check(isa, 2);
@@ -70,12 +45,12 @@ TEST_P(SameBits, OverThreadsAndInstructionSets) {
 }
 
 TEST_P(SameBits, OverChunkSizes) {
-  const Model model = load(GetParam(), {});
+  const Model model = load(GetParam());
   for (const int n : {1, 65, 129}) {
     const std::vector<Token> tokens = some_tokens(n);
-    const std::vector<float> expected = last_logits(model, tokens, {.n_chunk = 0});
+    const std::vector<float> expected = logits_after(model, tokens, {.n_chunk = 0});
     for (const int n_chunk : {1, 7, 64})
-      EXPECT_TRUE(same_bits(last_logits(model, tokens, {.n_chunk = n_chunk}), expected))
+      EXPECT_TRUE(same_bits(logits_after(model, tokens, {.n_chunk = n_chunk}), expected))
           << n << " tokens in chunks of " << n_chunk;
   }
 }
@@ -93,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Files, SameBits,
                          });
 
 TEST(SameBitsAt, EveryPromptLength) {
-  const Model model = load("tiny-mixed-Q4_K_M.gguf", {});
+  const Model model = load("tiny-mixed-Q4_K_M.gguf");
   const std::vector<Token> tokens = some_tokens(130);
   auto by_token = Session::create(model);
   ASSERT_TRUE(by_token);
@@ -101,19 +76,18 @@ TEST(SameBitsAt, EveryPromptLength) {
     ASSERT_TRUE(by_token->decode(std::span(tokens).subspan(n - 1, 1)).ok());
     const auto step = by_token->logits();
     ASSERT_TRUE(step);
-    EXPECT_TRUE(
-        same_bits(last_logits(model, std::span(tokens).first(n), {}), {step->begin(), step->end()}))
+    EXPECT_TRUE(same_bits(logits_after(model, std::span(tokens).first(n), {}), *step))
         << n << " tokens";
   }
 }
 
 TEST(SameBitsAt, PageAndWindowBorders) {
-  const Model model = load("tiny-gqa-Q8_0.gguf", {});
+  const Model model = load("tiny-gqa-Q8_0.gguf");
   for (const int n : {511, 512, 513, 1023, 1024, 1025}) {
     const std::vector<Token> tokens = some_tokens(n);
-    const std::vector<float> expected = last_logits(model, tokens, {.n_chunk = 1});
+    const std::vector<float> expected = logits_after(model, tokens, {.n_chunk = 1});
     for (const int n_chunk : {7, 64, 512, 0})
-      EXPECT_TRUE(same_bits(last_logits(model, tokens, {.n_chunk = n_chunk}), expected))
+      EXPECT_TRUE(same_bits(logits_after(model, tokens, {.n_chunk = n_chunk}), expected))
           << n << " tokens in chunks of " << n_chunk;
   }
 }

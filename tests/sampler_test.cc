@@ -282,7 +282,8 @@ TEST(Sampler, PenaltiesThatOverflowAreTheCallersFault) {
   options.repeat_penalty = 1e-38f;
   const std::vector<float> logits = {1e10f, 1};
   const std::vector<Token> history = {0};
-  EXPECT_EQ(engine::sample(logits, history, options, 0, pool()).status().code(), Code::invalid_argument);
+  EXPECT_EQ(engine::sample(logits, history, options, 0, pool()).status().code(),
+            Code::invalid_argument);
 }
 
 TEST(Sampler, OptionsOutOfRangeAreNamed) {

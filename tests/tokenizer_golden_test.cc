@@ -103,7 +103,7 @@ TEST(TokenizerGolden, StreamedTextEqualsTheWhole) {
     Detokenizer detokenizer(vocab());
     std::string text;
     for (const Token t : row["ids"].get<Tokens>()) text += detokenizer.push(t);
-    text += detokenizer.finish();
+    text += detokenizer.flush();
     EXPECT_EQ(text, test::with_spaces(row["text"]));
   }
 }

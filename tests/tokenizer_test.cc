@@ -5,10 +5,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "gguf/utf8.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/random.h"
 #include "tests/support/slow_encoder.h"
@@ -181,8 +182,17 @@ TEST(Vocab, EndOfGenerationHoldsAllEndTokensWhateverTheFileCallsEos) {
       EXPECT_EQ(vocab.piece(t), "");
     }
     EXPECT_FALSE(vocab.is_end_of_generation(kBos));
-    EXPECT_EQ(vocab.eot(), kEndOfTurn);
   }
+}
+
+TEST(Vocab, EndOfGenerationHoldsTheFilesEndOfTurnOnce) {
+  VocabBuilder builder = gemma_frame();
+  builder.settings.eot = static_cast<std::uint32_t>(kStartOfTurn);
+  EXPECT_TRUE(built(builder).is_end_of_generation(kStartOfTurn));
+  EXPECT_EQ(built(builder).end_of_generation().size(), 3u);
+  builder.settings.eot = static_cast<std::uint32_t>(kEndOfTurn);
+  EXPECT_FALSE(built(builder).is_end_of_generation(kStartOfTurn));
+  EXPECT_EQ(built(builder).end_of_generation().size(), 2u);
 }
 
 TEST(Vocab, TurnMarkersAreControlTokensWhateverTheFileSays) {
@@ -218,7 +228,6 @@ TEST(Vocab, FromFileUsesGemmasDefaults) {
   EXPECT_EQ(vocab->bos(), 2);
   EXPECT_EQ(vocab->eos(), 1);
   EXPECT_EQ(vocab->unk(), 3);
-  EXPECT_EQ(vocab->pad(), 0);
   EXPECT_TRUE(vocab->add_bos());
   EXPECT_TRUE(vocab->add_space_prefix());
   EXPECT_EQ(vocab->text(*vocab->find("ab")), "ab");
@@ -237,9 +246,8 @@ TEST(Vocab, FromFileFollowsTheKeys) {
   ASSERT_TRUE(vocab) << vocab.status().message();
   EXPECT_EQ(vocab->bos(), 1);
   EXPECT_EQ(vocab->eos(), 2);
-  EXPECT_EQ(vocab->eot(), 4);
+  EXPECT_TRUE(vocab->is_end_of_generation(4));
   EXPECT_EQ(vocab->unk(), 0);
-  EXPECT_EQ(vocab->pad(), 3);
   EXPECT_FALSE(vocab->add_bos());
   EXPECT_FALSE(vocab->add_space_prefix());
 }
@@ -448,7 +456,7 @@ std::vector<std::string> chunks(std::string_view text) {
     std::string chunk = detokenizer.push(byte(static_cast<std::uint8_t>(c)));
     if (!chunk.empty()) out.push_back(std::move(chunk));
   }
-  if (std::string chunk = detokenizer.finish(); !chunk.empty()) out.push_back(std::move(chunk));
+  if (std::string chunk = detokenizer.flush(); !chunk.empty()) out.push_back(std::move(chunk));
   return out;
 }
 
@@ -469,55 +477,12 @@ TEST(Detokenizer, FlushesWithTheNextTokenOrAtTheEnd) {
   EXPECT_EQ(chunks("ab"), (Pieces{"a", "b"}));
 }
 
-TEST(Detokenizer, ReplacesHopelessBytesAtOnce) {
-  Utf8Stream stream;
-  for (const char* bytes : {"\xFF", "\x80", "\xC0", "\xF5"}) {
-    EXPECT_EQ(stream.push(bytes), kReplacement);
-    EXPECT_EQ(stream.n_held(), 0u);
-  }
-  EXPECT_EQ(stream.push("\xE0"), "");
-  EXPECT_EQ(stream.push("\x80"), std::string(kReplacement) + kReplacement);      // overlong
-  EXPECT_EQ(stream.push("\xED\xA0"), std::string(kReplacement) + kReplacement);  // surrogate
-  EXPECT_EQ(stream.push("\xF4\x90"), std::string(kReplacement) + kReplacement);  // above U+10FFFF
-  EXPECT_EQ(stream.push("\xE2\x82"
-                        "A"),
-            std::string(kReplacement) + "A");
-}
-
 TEST(Detokenizer, ControlTokensPassUnseen) {
   const Vocab vocab = test::small_vocab();
   Detokenizer detokenizer(vocab);
   EXPECT_EQ(detokenizer.push(byte(0xC3)), "");
   EXPECT_EQ(detokenizer.push(kEndOfTurn), "");
   EXPECT_EQ(detokenizer.push(byte(0xA9)), "\xC3\xA9");
-}
-
-// Every sequence of up to four bytes out of one representative per class that UTF-8 tells apart.
-TEST(Utf8Stream, IsValidWholeAndBounded) {
-  const std::string_view classes(
-      "a\x80\x8F\x90\x9F\xA0\xBF\xC1\xC2\xDF\xE0\xE1\xED\xEF\xF0\xF1\xF4\xF5\xFF", 19);
-  std::size_t n_sequences = 1;
-  for (int i = 0; i < 4; ++i) n_sequences *= classes.size();
-  for (std::size_t sequence = 0; sequence < n_sequences; ++sequence) {
-    std::string bytes;
-    for (std::size_t s = sequence; bytes.size() < 4; s /= classes.size())
-      bytes += classes[s % classes.size()];
-    Utf8Stream one_by_one, at_once;
-    std::string text;
-    for (const char c : bytes) {
-      text += one_by_one.push(std::string_view(&c, 1));
-      ASSERT_LE(one_by_one.n_held(), 3u);
-      ASSERT_TRUE(gguf::is_utf8(text));
-    }
-    text += one_by_one.finish();
-    const std::string pushed = at_once.push(bytes);
-    ASSERT_EQ(text, pushed + at_once.finish());
-    if (gguf::is_utf8(bytes)) {
-      ASSERT_EQ(text, bytes);
-    } else {
-      ASSERT_NE(text.find(kReplacement), std::string::npos);
-    }
-  }
 }
 
 }  // namespace

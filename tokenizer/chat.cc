@@ -1,6 +1,8 @@
 #include "tokenizer/chat.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "gguf/utf8.h"
 #include "tokenizer/spm.h"

@@ -5,8 +5,7 @@
 //
 // The tokens are made directly, not from the rendered text: everything between two control tokens
 // of the format is joined and encoded as one string with control tokens off. A message that
-// contains
-// "<end_of_turn>" therefore stays text and cannot end its turn.
+// contains "<end_of_turn>" therefore stays text and cannot end its turn.
 #pragma once
 
 #include <span>
@@ -36,10 +35,8 @@ TemplateKind recognise_template(std::string_view chat_template);
 // The same for a file's "tokenizer.chat_template". Errors: TYPE.
 Result<TemplateKind> template_of(const gguf::Reader& file);
 
-enum class GenerationPrompt {
-  omit,
-  add
-};  // whether the text ends with the opening of a model turn
+// Whether the text ends with the opening of a model turn.
+enum class GenerationPrompt { omit, add };
 
 // Rules. User and model contents are trimmed of Unicode white space. System texts are not; they go
 // before the first user text, each followed by a blank line; without any user message they are a

@@ -1,6 +1,7 @@
 // Score-ordered pair merging, SentencePiece's way from characters to tokens.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>

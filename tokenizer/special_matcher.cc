@@ -1,6 +1,7 @@
 #include "tokenizer/special_matcher.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace engine::tokenizer {
 

@@ -32,8 +32,8 @@ class SpecialMatcher {
 
  private:
   std::vector<Entry> entries_;  // sorted by text
-  std::array<std::uint32_t, 257> by_byte_ =
-      {};  // entries that start with byte b: [by_byte_[b], by_byte_[b + 1])
+  // Entries that start with byte b: [by_byte_[b], by_byte_[b + 1]).
+  std::array<std::uint32_t, 257> by_byte_ = {};
 };
 
 }  // namespace engine::tokenizer

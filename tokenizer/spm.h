@@ -1,5 +1,4 @@
-// SentencePiece encoding and decoding: text to tokens by score-ordered merging, tokens back to
-// text.
+// SentencePiece: text to tokens by score-ordered merging, and tokens back to text.
 //
 // encode() works in three steps. 1 U+2581 becomes a space (see vocab.h). 2 User-defined tokens, and
 // control tokens if asked for, are taken out from left to right, the longest first. 3 Each stretch
@@ -8,8 +7,8 @@
 // left. A character without a token becomes its bytes' tokens, and so does every byte that is not
 // UTF-8. Hence decode(encode(x)) == x for any bytes x, except that U+2581 comes back as a space.
 //
-// Time O(n log n), memory O(n) in the length of the text. Thread rule: free functions over a const
-// Vocab.
+// Time O(n log n), memory O(n) in the length of the text.
+// Thread rule: free functions over a const Vocab.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +39,8 @@ struct EncodeOptions {
 Result<std::vector<Token>> encode(const Vocab& vocab, std::string_view text,
                                   const EncodeOptions& options = {});
 
-// Puts BOS in front, unless it is there or the vocabulary says not to. Returns whether it was
-// there.
+// Puts BOS in front, unless it is there or the vocabulary says not to.
+// Returns whether it was there.
 bool prepend_bos(const Vocab& vocab, std::vector<Token>& tokens);
 
 struct Prompt {
@@ -69,7 +68,7 @@ class Detokenizer {
   // `vocab` must outlive the object.
   explicit Detokenizer(const Vocab& vocab) : vocab_(&vocab) {}
   std::string push(Token token) { return stream_.push(vocab_->piece(token)); }
-  std::string finish() { return stream_.finish(); }
+  std::string flush() { return stream_.flush(); }
 
  private:
   const Vocab* vocab_;

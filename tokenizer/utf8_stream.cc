@@ -1,5 +1,7 @@
 #include "tokenizer/utf8_stream.h"
 
+#include <cstddef>
+
 #include "gguf/utf8.h"
 
 namespace engine::tokenizer {
@@ -49,7 +51,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
   return out;
 }
 
-std::string Utf8Stream::finish() {
+std::string Utf8Stream::flush() {
   std::string out(held_.empty() ? std::string_view() : kReplacement);
   held_.clear();
   return out;

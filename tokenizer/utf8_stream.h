@@ -1,7 +1,6 @@
 // Bytes in, valid UTF-8 out, without ever splitting a character.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -15,9 +14,7 @@ class Utf8Stream {
   // Returns the text that has become complete.
   std::string push(std::string_view bytes);
   // Ends the stream: the beginning of a character becomes U+FFFD. The stream is empty again.
-  std::string finish();
-  // Bytes held back, 0..3.
-  std::size_t n_held() const noexcept { return held_.size(); }
+  std::string flush();
 
  private:
   std::string held_;

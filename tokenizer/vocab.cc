@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <system_error>
 #include <utility>
 
+#include "gguf/file_error.h"
 #include "tokenizer/space_mark.h"
 
 namespace engine::tokenizer {
@@ -26,7 +30,7 @@ constexpr std::string_view kMarkers[] = {"<bos>", "<eos>", "<start_of_turn>", "<
 constexpr std::size_t kMaxProbes = 256;
 
 Status vocab_error(std::string message) {
-  return Status(Code::corrupt_file, Detail::vocab, std::move(message));
+  return gguf::file_error(Detail::vocab, std::move(message));
 }
 
 std::string quoted(std::string_view text) {
@@ -36,23 +40,19 @@ std::string quoted(std::string_view text) {
 
 std::string token_name(Token t) { return "token " + std::to_string(t); }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
 // The byte that "<0xHH>" stands for; nothing for any other text.
 std::optional<std::uint8_t> parse_byte_token(std::string_view text) {
   if (text.size() != 6 || text.substr(0, 3) != "<0x" || text[5] != '>') return std::nullopt;
-  const int high = hex_digit(text[3]), low = hex_digit(text[4]);
-  if (high < 0 || low < 0) return std::nullopt;
-  return static_cast<std::uint8_t>(high * 16 + low);
+  std::uint8_t byte = 0;
+  const char* digits = text.data() + 3;
+  const char* end = digits + 2;
+  const auto [stop, error] = std::from_chars(digits, end, byte, 16);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return byte;
 }
 
-// Multiply-and-shift over eight bytes at a time; the length goes in first, so padding is
-// unambiguous.
+// Multiply-and-shift over eight bytes at a time.
+// The length goes in first, so padding is unambiguous.
 std::uint64_t hash(std::string_view text) {
   constexpr std::uint64_t kOddMultiplier = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
   std::uint64_t h = text.size() * kOddMultiplier;
@@ -85,9 +85,9 @@ Status check_model(const gguf::Reader& file) {
   constexpr std::string_view kKey = "tokenizer.ggml.model";
   ENGINE_ASSIGN(const std::string_view model, file.get_or<std::string_view>(kKey, ""));
   if (model == "llama") return {};
-  return Status(Code::unsupported, Detail::unsupported,
-                std::string(kKey) + ": expected \"llama\" (SentencePiece), got " +
-                    (file.find(kKey) == nullptr ? "no such key" : quoted(model)));
+  return gguf::file_error(Detail::unsupported,
+                          std::string(kKey) + ": expected \"llama\" (SentencePiece), got " +
+                              (file.find(kKey) == nullptr ? "no such key" : quoted(model)));
 }
 
 Result<VocabSettings> read_settings(const gguf::Reader& file) {
@@ -243,6 +243,10 @@ void Vocab::set_markers() {
   }
 }
 
+void Vocab::add_end_of_generation(Token t) {
+  if (!is_end_of_generation(t)) end_of_generation_.push_back(t);
+}
+
 Status Vocab::set_special_ids(const VocabSettings& settings) {
   const auto check = [&](std::string_view name, std::uint32_t id) -> Result<Token> {
     if (std::cmp_less(id, size())) return static_cast<Token>(id);
@@ -253,12 +257,12 @@ Status Vocab::set_special_ids(const VocabSettings& settings) {
   ENGINE_ASSIGN(bos_, check("bos", settings.bos));
   ENGINE_ASSIGN(eos_, check("eos", settings.eos));
   ENGINE_ASSIGN(unk_, check("unknown", settings.unk));
-  ENGINE_ASSIGN(pad_, check("padding", settings.pad));
-  eot_ = end_of_turn_;
+  ENGINE_TRY(check("padding", settings.pad).status());
+  add_end_of_generation(eos_);
   if (settings.eot) {
-    ENGINE_ASSIGN(eot_, check("eot", *settings.eot));
+    ENGINE_ASSIGN(const Token eot, check("eot", *settings.eot));
+    add_end_of_generation(eot);
   }
-  if (!is_end_of_generation(eos_)) end_of_generation_.push_back(eos_);
   add_bos_ = settings.add_bos;
   add_space_prefix_ = settings.add_space_prefix;
   return {};

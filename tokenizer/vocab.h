@@ -1,10 +1,8 @@
-// The vocabulary of a SentencePiece model ("tokenizer.ggml.model" = "llama"), as a GGUF file holds
-// it.
+// The vocabulary of a SentencePiece model ("tokenizer.ggml.model" = "llama") in a GGUF file.
 //
 // A token's text is kept as it reads in the output: SentencePiece's stand-in for the space, U+2581,
 // is stored as a space, and a byte token such as "<0x0A>" as that byte. The encoder maps U+2581 in
-// its input to a space as well, so both spellings are one and the same and decoding needs no
-// rewriting.
+// its input to a space as well, so both spellings are the same and decoding needs no rewriting.
 //
 // Odd but harmless entries are accepted: an empty text is never matched and decodes to nothing;
 // NUL, invalid UTF-8 and texts up to the reader's string limit are ordinary bytes; of tokens with
@@ -52,14 +50,14 @@ struct TokenEntry {
   std::int32_t type;
 };
 
-// What a file says about its vocabulary beside the list. The ids are Gemma's where a file is
-// silent.
+// What a file says about its vocabulary beside the list.
+// The ids are Gemma's where a file is silent.
 struct VocabSettings {
   std::uint32_t bos = 2;
   std::uint32_t eos = 1;
   std::uint32_t unk = 3;
   std::uint32_t pad = 0;
-  std::optional<std::uint32_t> eot;  // absent: the token <end_of_turn>, if there is one
+  std::optional<std::uint32_t> eot;  // end of turn
   bool add_bos = true;
   bool add_space_prefix = true;
 };
@@ -101,13 +99,11 @@ class Vocab {
   Token bos() const noexcept { return bos_; }
   Token eos() const noexcept { return eos_; }
   Token unk() const noexcept { return unk_; }
-  Token pad() const noexcept { return pad_; }
-  std::optional<Token> eot() const noexcept { return eot_; }
   // The tokens with these texts, which the chat format is made of.
   std::optional<Token> start_of_turn() const noexcept { return start_of_turn_; }
   std::optional<Token> end_of_turn() const noexcept { return end_of_turn_; }
-  // Tokens that end a generation: the file's eos, <end_of_turn> and <eos>. Files disagree on which
-  // of them is "eos", and a model may emit any.
+  // Tokens that end a generation: the file's eos and eot, <end_of_turn> and <eos>. Files disagree on
+  // which of them is "eos", and a model may emit any.
   std::span<const Token> end_of_generation() const noexcept { return end_of_generation_; }
   bool is_end_of_generation(Token t) const noexcept;
 
@@ -136,6 +132,7 @@ class Vocab {
   Status check_byte_tokens() const;
   Status set_special_ids(const VocabSettings& settings);
   void set_markers();
+  void add_end_of_generation(Token t);
   Status build_index();
   Status build_matchers();
   // The slot of the normal token with this text, or the free slot where it belongs.
@@ -151,8 +148,8 @@ class Vocab {
   std::vector<Token> slots_;        // -1: the slot is free
   std::array<Token, 256> byte_tokens_ = {};
   SpecialMatcher user_defined_, special_;
-  Token bos_ = 0, eos_ = 0, unk_ = 0, pad_ = 0;
-  std::optional<Token> eot_, start_of_turn_, end_of_turn_;
+  Token bos_ = 0, eos_ = 0, unk_ = 0;
+  std::optional<Token> start_of_turn_, end_of_turn_;
   std::vector<Token> end_of_generation_;
   bool add_bos_ = true, add_space_prefix_ = true;
   std::vector<std::string> warnings_;

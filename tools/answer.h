@@ -23,8 +23,7 @@ struct Speaker {
 };
 
 // The flags' effect on a loaded model. Errors: those of Session::create; invalid_argument for
-// --system or
-// --parse-special in a mode that has no use for it.
+// --system or --parse-special in a mode that has no use for it.
 Result<Speaker> make_speaker(const Model& model, const CliOptions& options);
 
 struct Turn {

@@ -1,5 +1,6 @@
 // The two forms in which gemma-cli reports on an answer.
 #include <cstdio>
+#include <span>
 
 #include "tools/answer.h"
 #include "tools/json.h"

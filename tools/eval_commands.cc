@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include "tools/program.h"
+
 namespace engine::tools {
 namespace {
 
@@ -18,15 +20,13 @@ constexpr std::size_t kMaxPositions = 65'536;
 constexpr std::size_t kMaxTopLogits = std::size_t{2} << 20;  // of all positions together
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 
-Status bad(std::string message) { return Status(Code::invalid_argument, std::move(message)); }
-
 Result<std::vector<Token>> ids_field(const Evaluator& evaluator, const EvalRequest& request) {
   return request.indices("ids", evaluator.model.info().n_vocab);
 }
 
 // Ids as given, or a text's with BOS; at least one, and not more than the context holds.
 Result<std::vector<Token>> prompt_field(const Evaluator& evaluator, const EvalRequest& request) {
-  if (request.has("ids") == request.has("text")) return bad("expected either ids or text");
+  if (request.has("ids") == request.has("text")) return bad_input("expected either ids or text");
   std::vector<Token> ids;
   if (request.has("ids")) {
     ENGINE_ASSIGN(ids, ids_field(evaluator, request));
@@ -35,10 +35,10 @@ Result<std::vector<Token>> prompt_field(const Evaluator& evaluator, const EvalRe
     ENGINE_ASSIGN(ids, evaluator.model.tokenize(text));
   }
   const auto n_ctx = static_cast<std::size_t>(evaluator.session.n_ctx());
-  if (ids.empty()) return bad("the prompt is empty");
+  if (ids.empty()) return bad_input("the prompt is empty");
   if (ids.size() > n_ctx)
-    return bad("the prompt has " + std::to_string(ids.size()) + " tokens, the context holds " +
-               std::to_string(n_ctx));
+    return bad_input("the prompt has " + std::to_string(ids.size()) +
+                     " tokens, the context holds " + std::to_string(n_ctx));
   return ids;
 }
 
@@ -67,11 +67,11 @@ Json top_logits(std::span<const float> logits, std::size_t n) {
 
 Status check_answer_size(std::size_t n_positions, std::size_t top) {
   if (n_positions > kMaxPositions)
-    return bad("positions: expected at most " + std::to_string(kMaxPositions) + ", got " +
-               std::to_string(n_positions));
+    return bad_input("positions: expected at most " + std::to_string(kMaxPositions) + ", got " +
+                     std::to_string(n_positions));
   if (n_positions * top > kMaxTopLogits)
-    return bad("positions times top: expected at most " + std::to_string(kMaxTopLogits) + ", got " +
-               std::to_string(n_positions * top));
+    return bad_input("positions times top: expected at most " + std::to_string(kMaxTopLogits) +
+                     ", got " + std::to_string(n_positions * top));
   return {};
 }
 
@@ -137,7 +137,7 @@ Result<Json> detokenize(Evaluator& evaluator, const EvalRequest& request) {
 
 Result<Json> logits(Evaluator& evaluator, const EvalRequest& request) {
   ENGINE_TRY(request.allow({"ids", "positions", "top"}));
-  if (!request.has("ids")) return bad("ids: expected a list of whole numbers");
+  if (!request.has("ids")) return bad_input("ids: expected a list of whole numbers");
   ENGINE_ASSIGN(const std::vector<Token> ids, prompt_field(evaluator, request));
   ENGINE_ASSIGN(const std::vector<int> wanted, positions_field(request, ids.size()));
   ENGINE_ASSIGN(const std::int64_t asked, request.integer("top", kDefaultTop, 0, kMaxInt));
@@ -178,7 +178,7 @@ Result<Json> generate(Evaluator& evaluator, const EvalRequest& request) {
 Result<Json> perplexity(Evaluator& evaluator, const EvalRequest& request) {
   ENGINE_TRY(request.allow({"ids", "text"}));
   ENGINE_ASSIGN(const std::vector<Token> ids, prompt_field(evaluator, request));
-  if (ids.size() < 2) return bad("expected at least two tokens, got one");
+  if (ids.size() < 2) return bad_input("expected at least two tokens, got one");
   ENGINE_TRY(forget(evaluator.session));
   ENGINE_ASSIGN(const std::vector<float> scores, evaluator.session.score(ids));
   const double sum = std::accumulate(scores.begin(), scores.end(), 0.0);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "tools/program.h"
+
 namespace engine::tools {
 namespace {
 
@@ -12,10 +14,8 @@ using Value = nlohmann::json;
 
 constexpr int kMaxDepth = 4;  // an object of lists is 2
 
-Status bad(std::string message) { return Status(Code::invalid_argument, std::move(message)); }
-
 Status bad_field(const std::string& name, const std::string& expected) {
-  return bad(name + ": expected " + expected);
+  return bad_input(name + ": expected " + expected);
 }
 
 struct TooDeep {};
@@ -44,21 +44,21 @@ std::string whole_number_of(std::int64_t low, std::int64_t high) {
 
 Result<EvalRequest> EvalRequest::parse(std::string_view line) try {
   Value value = Value::parse(line.begin(), line.end(), check_depth);
-  if (!value.is_object()) return bad("expected a JSON object");
+  if (!value.is_object()) return bad_input("expected a JSON object");
   return EvalRequest(std::move(value));
 } catch (const TooDeep&) {
-  return bad("nested deeper than " + std::to_string(kMaxDepth) + " levels");
+  return bad_input("nested deeper than " + std::to_string(kMaxDepth) + " levels");
 } catch (const Value::parse_error& error) {
   // Its own message quotes the text, which may be long and not printable.
-  return bad("not JSON in UTF-8: error at byte " + std::to_string(error.byte));
+  return bad_input("not JSON in UTF-8: error at byte " + std::to_string(error.byte));
 } catch (const Value::exception&) {
-  return bad("not JSON: a number is out of range");
+  return bad_input("not JSON: a number is out of range");
 }
 
 Status EvalRequest::allow(std::initializer_list<std::string_view> names) const {
   for (const auto& field : fields_.items())
     if (std::find(names.begin(), names.end(), field.key()) == names.end())
-      return bad("unknown field '" + field.key().substr(0, 100) + "'");
+      return bad_input("unknown field '" + field.key().substr(0, 100) + "'");
   return {};
 }
 

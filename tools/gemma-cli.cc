@@ -1,6 +1,9 @@
 // gemma-cli: answers a prompt, or holds a conversation, with a Gemma 3 model.
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "tools/answer.h"
 #include "tools/chat_loop.h"
@@ -38,7 +41,10 @@ ExitCode answer_once(Speaker& speaker, const std::string& text, StandardOutput& 
   return output.ok() && interrupted() ? kInterrupted : output.exit_code();
 }
 
-ExitCode run(const CliOptions& options, StandardOutput& output) {
+ExitCode run(CliOptions& options, StandardOutput& output) {
+  handle_interrupts();
+  if (const std::string complaint = finish_options(options); !complaint.empty())
+    return fail(kUsage, complaint);
   set_verbosity(options.engine.verbosity);
   const Result<std::optional<std::string>> prompt = read_prompt(options);
   if (!prompt) return fail(prompt.status());
@@ -53,19 +59,11 @@ ExitCode run(const CliOptions& options, StandardOutput& output) {
 
 int main(int argc, char** argv) {
   using namespace engine::tools;
-  start_program();
-  handle_interrupts();
-  CLI::App app("Answers a prompt, or holds a conversation, with a Gemma 3 model.", "gemma-cli");
-  app.set_version_flag("-V,--version", "gemma-cli " ENGINE_VERSION);
   CliOptions options;
-  add_cli_options(app, options);
-  StandardOutput output;
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return end_parse(app, error, output);
-  }
-  if (const std::string complaint = finish_options(options); !complaint.empty())
-    return fail(kUsage, complaint);
-  return run(options, output);
+  return run_program(
+      {.name = "gemma-cli",
+       .description = "Answers a prompt, or holds a conversation, with a Gemma 3 model.",
+       .add_options = [&](CLI::App& app) { add_cli_options(app, options); },
+       .run = [&](StandardOutput& output) { return run(options, output); }},
+      argc, argv);
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "tools/engine_options.h"
 #include "tools/eval_commands.h"
@@ -90,6 +91,7 @@ ExitCode answer_lines(Evaluator& evaluator, EvalCommand command, std::FILE* in,
 }
 
 ExitCode run(const EvalOptions& options, StandardOutput& output) {
+  handle_interrupts();
   set_verbosity(options.engine.verbosity);
   std::FILE* in = options.input.empty() ? stdin : std::fopen(options.input.c_str(), "rb");
   if (in == nullptr) return fail(kUsage, "cannot open " + options.input);
@@ -103,18 +105,11 @@ ExitCode run(const EvalOptions& options, StandardOutput& output) {
 
 int main(int argc, char** argv) {
   using namespace engine::tools;
-  start_program();
-  handle_interrupts();
-  CLI::App app("Answers requests, one JSON object a line, with one JSON object a line.",
-               "gemma-eval");
-  app.set_version_flag("-V,--version", "gemma-eval " ENGINE_VERSION);
   EvalOptions options;
-  add_eval_options(app, options);
-  StandardOutput output;
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return end_parse(app, error, output);
-  }
-  return run(options, output);
+  return run_program(
+      {.name = "gemma-eval",
+       .description = "Answers requests, one JSON object a line, with one JSON object a line.",
+       .add_options = [&](CLI::App& app) { add_eval_options(app, options); },
+       .run = [&](StandardOutput& output) { return run(options, output); }},
+      argc, argv);
 }

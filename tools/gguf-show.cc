@@ -184,16 +184,13 @@ ExitCode show(const std::filesystem::path& path, StandardOutput& output) {
 
 int main(int argc, char** argv) {
   using namespace engine::tools;
-  start_program();
-  CLI::App app("Shows the metadata and tensors of a GGUF file.", "gguf-show");
-  app.set_version_flag("-V,--version", "gguf-show " ENGINE_VERSION);
   std::string path;
-  app.add_option("FILE", path, "a GGUF file, or any one file of a split model")->required();
-  StandardOutput output;
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return end_parse(app, error, output);
-  }
-  return show(path, output);
+  const auto add_options = [&](CLI::App& app) {
+    app.add_option("FILE", path, "a GGUF file, or any one file of a split model")->required();
+  };
+  return run_program({.name = "gguf-show",
+                      .description = "Shows the metadata and tensors of a GGUF file.",
+                      .add_options = add_options,
+                      .run = [&](StandardOutput& output) { return show(path, output); }},
+                     argc, argv);
 }

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <sstream>
+#include <utility>
 
 namespace engine::tools {
 namespace {
@@ -23,8 +24,6 @@ std::string_view without_newlines(std::string_view text) {
   return text;
 }
 
-}  // namespace
-
 void start_program() {
   open_if_closed(STDIN_FILENO, O_RDONLY);
   open_if_closed(STDOUT_FILENO, O_RDONLY);
@@ -33,6 +32,31 @@ void start_program() {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("program"));
   spdlog::set_pattern("%l: %v");
   set_verbosity(Verbosity::normal);
+}
+
+// Prints what CLI11 has to say when it stops parsing: help or version (kSuccess), or a usage error.
+ExitCode end_parse(const CLI::App& app, const CLI::ParseError& error, StandardOutput& output) {
+  std::ostringstream wanted, complaint;
+  if (app.exit(error, wanted, complaint) != 0)
+    return fail(kUsage, without_newlines(complaint.str()));
+  output.write(wanted.str());
+  return output.exit_code();
+}
+
+}  // namespace
+
+ExitCode run_program(const Program& program, int argc, char** argv) {
+  start_program();
+  CLI::App app(program.description, program.name);
+  app.set_version_flag("-V,--version", program.name + " " ENGINE_VERSION);
+  program.add_options(app);
+  StandardOutput output;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return end_parse(app, error, output);
+  }
+  return program.run(output);
 }
 
 void set_verbosity(Verbosity verbosity) {
@@ -57,12 +81,6 @@ ExitCode fail(ExitCode code, std::string_view message) {
   return code;
 }
 
-ExitCode end_parse(const CLI::App& app, const CLI::ParseError& error, StandardOutput& output) {
-  std::ostringstream wanted, complaint;
-  if (app.exit(error, wanted, complaint) != 0)
-    return fail(kUsage, without_newlines(complaint.str()));
-  output.write(wanted.str());
-  return output.exit_code();
-}
+Status bad_input(std::string message) { return Status(Code::invalid_argument, std::move(message)); }
 
 }  // namespace engine::tools

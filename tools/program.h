@@ -1,6 +1,9 @@
-// What every program does first, and its messages: lines like "warning: …" on standard error.
+// What all programs share: how they start, their options' beginning and end, and their messages:
+// lines like "warning: …" on standard error.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <string_view>
 
 #include "gguf/result.h"
@@ -9,14 +12,20 @@
 
 namespace CLI {
 class App;
-class ParseError;
 }  // namespace CLI
 
 namespace engine::tools {
 
-// Gives descriptors 0 to 2 a harmless meaning if they are closed, so that no file of ours gets
-// their number, and makes writing to a closed pipe an error instead of a signal.
-void start_program();
+struct Program {
+  std::string name;
+  std::string description;                       // for --help
+  std::function<void(CLI::App&)> add_options;    // beside --help and --version
+  std::function<ExitCode(StandardOutput&)> run;  // not called after --help, --version, usage errors
+};
+
+// All of main(). Descriptors 0 to 2 get a harmless meaning if they are closed, so that no file of
+// ours gets their number, and writing to a closed pipe becomes an error instead of a signal.
+ExitCode run_program(const Program& program, int argc, char** argv);
 
 enum class Verbosity { quiet, normal, verbose };  // errors; and warnings; and notes
 void set_verbosity(Verbosity verbosity);
@@ -29,7 +38,7 @@ void log_error(std::string_view line);
 ExitCode fail(const Status& status);
 ExitCode fail(ExitCode code, std::string_view message);
 
-// Prints what CLI11 has to say when it stops parsing: help or version (kSuccess), or a usage error.
-ExitCode end_parse(const CLI::App& app, const CLI::ParseError& error, StandardOutput& output);
+// What the user gave is not what it should be.
+Status bad_input(std::string message);
 
 }  // namespace engine::tools

@@ -4,15 +4,14 @@
 
 #include <cstdio>
 #include <memory>
+#include <utility>
+
+#include "tools/program.h"
 
 namespace engine::tools {
 namespace {
 
 constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
-
-Status bad_prompt(std::string message) {
-  return Status(Code::invalid_argument, std::move(message));
-}
 
 // All bytes, but for one newline at the end, which echo and editors put there.
 Result<std::string> read_all(std::FILE* file, const std::string& name) {
@@ -20,9 +19,9 @@ Result<std::string> read_all(std::FILE* file, const std::string& name) {
   char buffer[16384];
   while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, file)) {
     text.append(buffer, n);
-    if (text.size() > kMaxPromptBytes) return bad_prompt(name + " is longer than 64 MiB");
+    if (text.size() > kMaxPromptBytes) return bad_input(name + " is longer than 64 MiB");
   }
-  if (std::ferror(file) != 0) return bad_prompt("cannot read " + name);
+  if (std::ferror(file) != 0) return bad_input("cannot read " + name);
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }
@@ -30,7 +29,7 @@ Result<std::string> read_all(std::FILE* file, const std::string& name) {
 Result<std::string> read_file(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              std::fclose);
-  if (!file) return bad_prompt("cannot open the prompt file " + path);
+  if (!file) return bad_input("cannot open the prompt file " + path);
   return read_all(file.get(), path);
 }
 
@@ -55,7 +54,7 @@ Result<std::optional<std::string>> read_prompt(const CliOptions& options) {
   }
   if (!given) return std::optional<std::string>();
   if (prompt.empty())
-    return bad_prompt("the prompt is empty; give -p, -f or text on standard input");
+    return bad_input("the prompt is empty; give -p, -f or text on standard input");
   return std::optional(std::move(prompt));
 }
 

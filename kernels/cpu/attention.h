@@ -1,8 +1,10 @@
-// vector: a lane per key for the scores, a lane per dim for the values; one (row, head) is one work
-// item.
+// vector: a lane per key for the scores, a lane per dim for the values.
+// work item: one (row, head).
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "kernels/cpu/lanes.h"
@@ -47,11 +49,9 @@ float tile_weights(float* s, VisibleSlots visible) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   float m = kLowest;
   for (int j = visible.first; j < visible.last; ++j) m = s[j] > m ? s[j] : m;
-  for (int j = 0; j < visible.first; ++j) s[j] = kLowest;
-  for (int j = visible.last; j < op::kPage; ++j) s[j] = kLowest;
   for (int j = 0; j < op::kPage; j += S::kLanes)
     S::store(s + j, op::exp<S>(S::sub(S::load(s + j), S::set(m))));
-  // With m = -inf the line above gives NaN for the invisible slots too, which must stay +0.
+  // The other slots held anything, and so does what exp made of it.
   for (int j = 0; j < visible.first; ++j) s[j] = 0.0f;
   for (int j = visible.last; j < op::kPage; ++j) s[j] = 0.0f;
   return m;

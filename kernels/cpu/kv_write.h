@@ -1,6 +1,10 @@
 // vector: dims of V by lanes; K is scattered, one position of 64 per dim. A row is one work item.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
 #include "kernels/cpu/lanes.h"
 #include "kernels/op/convert.h"
 #include "kernels/op/kv_write.h"

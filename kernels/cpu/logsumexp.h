@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 
 #include "kernels/cpu/lanes.h"
@@ -14,7 +15,6 @@ template <class S>
 float max_of(const float* x, int n) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   float lanes[S::kLanes];
-  S::store(lanes, S::set(kLowest));
   float rest = kLowest;
   int i = 0;
   typename S::F m = S::set(kLowest);

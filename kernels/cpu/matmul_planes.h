@@ -1,8 +1,11 @@
-// Matmul over planes. vector: output rows by lanes; a group of 16 rows (all columns) is one work
-// item.
+// Matmul over planes. vector: output rows by lanes; one work item: a group of 16 rows, all columns.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/planes.h"
@@ -24,10 +27,11 @@ template <class S, class Format>
       return low;
     } else {
       constexpr bool one_bit = std::is_same_v<Format, Q5_0Planes>;
-      const typename S::I bits = S::loadi(block + 256 + (one_bit ? 0 : 64 * (k / 4)) + at);
+      const typename S::I bits =
+          S::loadi(block + Format::kBits + (one_bit ? 0 : 64 * (k / 4)) + at);
       const typename S::I mask = S::seti(one_bit ? 0x10101010 : 0x30303030);
-      const int shift =
-          one_bit ? k : 2 * (k % 4);  // of the bits above bit 0 of each byte; they belong at bit 4
+      // The bits stand at this one of their byte and belong at bit 4.
+      const int shift = one_bit ? k : 2 * (k % 4);
       typename S::I high;
       switch (shift) {
         case 0:
@@ -72,19 +76,17 @@ BlockScales<S> load_scales(const std::uint8_t* head, const std::uint8_t* block, 
     return S::load_f16(reinterpret_cast<const std::uint16_t*>(at) + S::kLanes * v);
   };
   const int r = S::kLanes * v;
-  if constexpr (std::is_same_v<Format, Q8_0Planes>)
-    return {.d = half(block + 512)};
-  else if constexpr (std::is_same_v<Format, Q5_0Planes>)
-    return {.d = half(block + 320)};
-  else if constexpr (std::is_same_v<Format, Q4_KPlanes>)
-    return {.d = half(head),
-            .dmin = half(head + 32),
-            .s0 = S::to_float(S::load_u8(block + 256 + r)),
-            .n = S::to_float(S::load_u8(block + 272 + r))};
+  if constexpr (std::is_same_v<Format, Q4_KPlanes>)
+    return {.d = half(head + Format::kHeadD),
+            .dmin = half(head + Format::kHeadDmin),
+            .s0 = S::to_float(S::load_u8(block + Format::kScales + r)),
+            .n = S::to_float(S::load_u8(block + Format::kMinima + r))};
+  else if constexpr (std::is_same_v<Format, Q6_KPlanes>)
+    return {.d = half(head + Format::kHeadD),
+            .s0 = S::to_float(S::load_i8(block + Format::kScales + r)),
+            .s1 = S::to_float(S::load_i8(block + Format::kScales + 16 + r))};
   else
-    return {.d = half(head),
-            .s0 = S::to_float(S::load_i8(block + 384 + r)),
-            .s1 = S::to_float(S::load_i8(block + 400 + r))};
+    return {.d = half(block + Format::kD)};
 }
 
 // The quantised activations of a few columns at one block.
@@ -97,7 +99,7 @@ struct ColumnBlock {
 // A pair of 16-bit activations as one 32-bit word.
 inline std::int32_t pair_at(const std::int16_t* q, int pair) {
   std::int32_t word;
-  __builtin_memcpy(&word, q + 2 * pair, sizeof word);
+  std::memcpy(&word, q + 2 * pair, sizeof word);
   return word;
 }
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include "kernels/cpu/lanes.h"
 #include "kernels/op/matmul.h"

@@ -1,6 +1,7 @@
 #include "kernels/cpu/planes.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace engine::cpu {
 namespace {
@@ -55,12 +56,12 @@ void put_quants(std::uint8_t* block, int r, const std::uint32_t (&words)[8]) {
   if constexpr (std::is_same_v<Format, Q5_0Planes>) {
     std::uint32_t bits = 0;
     for (int k = 0; k < 8; ++k) bits |= ((words[k] >> 4) & 0x01010101u) << k;
-    put_word(block + 256, 0, r, bits);
+    put_word(block + Format::kBits, 0, r, bits);
   }
   if constexpr (std::is_same_v<Format, Q6_KPlanes>) {
     std::uint32_t bits[2] = {};
     for (int k = 0; k < 8; ++k) bits[k / 4] |= ((words[k] >> 4) & 0x03030303u) << (2 * (k % 4));
-    for (int half = 0; half < 2; ++half) put_word(block + 256, half, r, bits[half]);
+    for (int half = 0; half < 2; ++half) put_word(block + Format::kBits, half, r, bits[half]);
   }
 }
 
@@ -81,9 +82,9 @@ int get_quant(const std::uint8_t* block, int r, int i) {
   } else {
     int u = (block[word_byte(quad / 2, r, c)] >> (4 * (quad % 2))) & 15;
     if constexpr (std::is_same_v<Format, Q5_0Planes>)
-      u |= ((block[256 + word_byte(0, r, c)] >> quad) & 1) << 4;
+      u |= ((block[Format::kBits + word_byte(0, r, c)] >> quad) & 1) << 4;
     if constexpr (std::is_same_v<Format, Q6_KPlanes>)
-      u |= ((block[256 + word_byte(quad / 4, r, c)] >> (2 * (quad % 4))) & 3) << 4;
+      u |= ((block[Format::kBits + word_byte(quad / 4, r, c)] >> (2 * (quad % 4))) & 3) << 4;
     return u - Format::kOffset;
   }
 }
@@ -92,19 +93,18 @@ int get_quant(const std::uint8_t* block, int r, int i) {
 template <class Format>
 void put_scales(std::uint8_t* head, std::uint8_t* block, int r, int b,
                 const typename Format::Block& from) {
-  if constexpr (std::is_same_v<Format, Q8_0Planes>) {
-    put_half(block + 512, r, from.d);
-  } else if constexpr (std::is_same_v<Format, Q5_0Planes>) {
-    put_half(block + 320, r, from.d);
-  } else if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
-    put_half(head, r, from.d);
-    put_half(head + 32, r, from.dmin);
-    block[256 + r] = static_cast<std::uint8_t>(from.sub_scale(b));
-    block[272 + r] = static_cast<std::uint8_t>(from.sub_min(b));
+  if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
+    put_half(head + Format::kHeadD, r, from.d);
+    put_half(head + Format::kHeadDmin, r, from.dmin);
+    block[Format::kScales + r] = static_cast<std::uint8_t>(from.sub_scale(b));
+    block[Format::kMinima + r] = static_cast<std::uint8_t>(from.sub_min(b));
+  } else if constexpr (std::is_same_v<Format, Q6_KPlanes>) {
+    put_half(head + Format::kHeadD, r, from.d);
+    for (int half = 0; half < 2; ++half)
+      block[Format::kScales + 16 * half + r] =
+          static_cast<std::uint8_t>(from.sub_scale(2 * b + half));
   } else {
-    put_half(head, r, from.d);
-    block[384 + r] = static_cast<std::uint8_t>(from.sub_scale(2 * b));
-    block[400 + r] = static_cast<std::uint8_t>(from.sub_scale(2 * b + 1));
+    put_half(block + Format::kD, r, from.d);
   }
 }
 
@@ -136,17 +136,16 @@ float decode(const std::uint8_t* group, int b, int r, int i) {
   const std::uint8_t* head = group + head_offset<Format>(b);
   const std::uint8_t* block = group + block_offset<Format>(b);
   const float q = static_cast<float>(get_quant<Format>(block, r, i));
-  if constexpr (std::is_same_v<Format, Q8_0Planes>) {
-    return gguf::f32_from_f16(get_half(block + 512, r)) * q;
-  } else if constexpr (std::is_same_v<Format, Q5_0Planes>) {
-    return gguf::f32_from_f16(get_half(block + 320, r)) * q;
-  } else if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
+  const auto half = [r](const std::uint8_t* at) { return gguf::f32_from_f16(get_half(at, r)); };
+  if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
     const float scaled =
-        gguf::f32_from_f16(get_half(head, r)) * static_cast<float>(block[256 + r]) * q;
-    return scaled - gguf::f32_from_f16(get_half(head + 32, r)) * static_cast<float>(block[272 + r]);
+        half(head + Format::kHeadD) * static_cast<float>(block[Format::kScales + r]) * q;
+    return scaled - half(head + Format::kHeadDmin) * static_cast<float>(block[Format::kMinima + r]);
+  } else if constexpr (std::is_same_v<Format, Q6_KPlanes>) {
+    const auto s = static_cast<std::int8_t>(block[Format::kScales + 16 * (i / 16) + r]);
+    return half(head + Format::kHeadD) * static_cast<float>(s) * q;
   } else {
-    const auto s = static_cast<std::int8_t>(block[384 + 16 * (i / 16) + r]);
-    return gguf::f32_from_f16(get_half(head, r)) * static_cast<float>(s) * q;
+    return half(block + Format::kD) * q;
   }
 }
 

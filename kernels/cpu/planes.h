@@ -10,11 +10,11 @@
 //   bits above the nibble: byte c of the row's word has those of column c, quad k at bit k (Q5_0,
 //   one bit, [16 rows] words) or at bit 2*(k % 4) (Q6_K, two bits, [2 halves][16 rows] words)
 //
-//   Q8_0 block of 32   [quants 512][d f16 x16]                                    544 B
-//   Q5_0 block of 32   [nibbles 256][bits 64][d f16 x16]                          352 B
-//   Q4_K block of 32   [nibbles 256][s u8 x16][n u8 x16]       8 of them follow [d f16 x16][dmin
-//   f16 x16] Q6_K block of 32   [nibbles 256][bits 128][s i8 x16 of each half]   8 of them follow
-//   [d f16 x16][pad 32]
+//          head of 8 blocks          block of 32                                      bytes
+//   Q8_0   none                      [quants 512][d f16 x16]                            544
+//   Q5_0   none                      [nibbles 256][bits 64][d f16 x16]                  352
+//   Q4_K   [d f16 x16][dmin f16 x16] [nibbles 256][s u8 x16][n u8 x16]                  288
+//   Q6_K   [d f16 x16][pad 32]       [nibbles 256][bits 128][s i8 x16 of each half]     416
 // The pad keeps every block 32-byte aligned and every group a multiple of 64 bytes.
 #pragma once
 
@@ -32,21 +32,27 @@ struct Q8_0Planes {
   using Block = gguf::BlockQ8_0;
   static constexpr int kOffset = 128, kBlockBytes = 544, kHeadBytes = 0;
   static constexpr int kSuperBlocks = 1;  // blocks of 32 that share one head
+  static constexpr int kD = 512;          // where a part begins, in bytes from its block or head
 };
 struct Q5_0Planes {
   using Block = gguf::BlockQ5_0;
   static constexpr int kOffset = 16, kBlockBytes = 352, kHeadBytes = 0;
   static constexpr int kSuperBlocks = 1;
+  static constexpr int kBits = 256, kD = 320;
 };
 struct Q4_KPlanes {
   using Block = gguf::BlockQ4_K;
   static constexpr int kOffset = 0, kBlockBytes = 288, kHeadBytes = 64;
   static constexpr int kSuperBlocks = 8;
+  static constexpr int kScales = 256, kMinima = 272;
+  static constexpr int kHeadD = 0, kHeadDmin = 32;
 };
 struct Q6_KPlanes {
   using Block = gguf::BlockQ6_K;
   static constexpr int kOffset = 32, kBlockBytes = 416, kHeadBytes = 64;
   static constexpr int kSuperBlocks = 8;
+  static constexpr int kBits = 256, kScales = 384;  // the scales of the second half 16 bytes on
+  static constexpr int kHeadD = 0;
 };
 
 // Bytes of one group of 16 rows with n_blocks blocks of 32 inputs.

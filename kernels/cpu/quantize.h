@@ -2,6 +2,8 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "kernels/cpu/lanes.h"

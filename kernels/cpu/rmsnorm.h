@@ -1,6 +1,8 @@
 // vector: i by lanes within the 128 partial sums; a row is one work item.
 #pragma once
 
+#include <cstddef>
+
 #include "kernels/cpu/lanes.h"
 #include "kernels/op/rmsnorm.h"
 

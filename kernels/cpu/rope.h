@@ -1,6 +1,8 @@
 // vector: pairs by lanes; a row of all heads is one work item.
 #pragma once
 
+#include <cstddef>
+
 #include "kernels/cpu/lanes.h"
 #include "kernels/op/rope.h"
 

@@ -1,8 +1,10 @@
-// The AVX2 leaf's vector class: eight lanes. Include only in leaf_avx2.cc, which is compiled for
-// AVX2.
+// The AVX2 leaf's vector class: eight lanes.
+// Include only in leaf_avx2.cc, which is compiled for AVX2.
 #pragma once
 
 #include <immintrin.h>
+
+#include <cstdint>
 
 #include "kernels/cpu/simd_scalar.h"
 

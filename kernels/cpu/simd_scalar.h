@@ -1,6 +1,7 @@
 // The portable leaf's vector class: one lane, plain C++.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 
 #include "kernels/op/convert.h"

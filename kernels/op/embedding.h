@@ -1,8 +1,7 @@
-// y[t,i] = decode(w[token[t], i]) * scale          one rounding for the product (decode rounds as
-// types.h)
+// y[t,i] = decode(w[token[t], i]) * scale      decode rounds as types.h says, the product once
 //
-// w [n_vocab, n_i] of any type; tokens [n_t], each in 0..n_vocab-1 (checked by the engine); y [n_t,
-// n_i]. scale = f32(sqrt(double(width))). Exact: equal bits in every backend and in ref.
+// w [n_vocab, n_i] of any type; tokens [n_t], each in 0..n_vocab-1 (checked by the engine);
+// y [n_t, n_i]. scale = f32(sqrt(double(width))). Exact: equal bits in every backend and in ref.
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 //
 //   K part [n_kv, d, 64]   a lane per key, so scores need no shuffles
 //   V part [n_kv, 64, d]   a lane per dim
+//
 // Both of fp16 (rounded to nearest even; overflow becomes infinity and ends in the non-finite
-// error) or fp32. Slots not yet written hold anything: kernels never let an invisible slot reach a
-// result.
+// error) or fp32. Slots not yet written hold anything: no invisible slot ever reaches a result.
 #pragma once
 
 #include <cstddef>

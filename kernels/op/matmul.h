@@ -1,13 +1,14 @@
 // y[t,o] = sum_i w[o,i] * x[t,i]
 //
-// Quantised w: x is QuantizedRows. Term of a block of 32 inputs: I_j = sum q_w*q_x and X_j = sum
-// q_x are exact int32 per sub-block j (16 inputs for Q6_K, Q3_K, Q2_K, else 32); s_j, n_j the
-// integer sub-scale and sub-minimum; D = d*dx.
+// Quantised w: x is QuantizedRows. Term t of a block of 32 inputs:
+//   I_j = sum q_w*q_x and X_j = sum q_x are exact int32 per sub-block j (16 inputs for Q6_K, Q3_K,
+//   Q2_K, else 32); s_j, n_j the integer sub-scale and sub-minimum; D = d*dx.
 //   a = f32(I_0)*s_0; with two sub-blocks a = fma(f32(I_1), s_1, a); e likewise from X and n
-//   no minimum: t = a*D      subtracted: t = fma(a, D, -(e*(dmin*dx)))      added: t = fma(a, D,
-//   f32(X_0)*(m*dx))
-// Float w (F32, F16, BF16): x is fp32. Per segment of 256 inputs, lane l of 32: p = +0; p =
-// fma(w[32j+l], x[32j+l], p), j ascending; halving tree.
+//   no minimum           t = a*D
+//   minimum subtracted   t = fma(a, D, -(e*(dmin*dx)))
+//   minimum added        t = fma(a, D, f32(X_0)*(m*dx))
+// Float w (F32, F16, BF16): x is fp32. Per segment of 256 inputs, lane l of 32:
+//   p = +0; p = fma(w[32j+l], x[32j+l], p), j ascending; halving tree.
 // Row: the terms of a 256-aligned segment by op::segment_tree; y = +0; y += segment, ascending.
 //
 // w [n_out, n_in]; x [n_t, n_in]; y [n_t, n_out] f32, no overlap with x.

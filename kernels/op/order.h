@@ -1,6 +1,5 @@
 // Reduction orders. Every float sum in the engine is one of these, so that each backend, vector
-// width, thread count and batch size adds the same numbers in the same order and gives the same
-// bits.
+// width, thread count and batch size adds the same numbers in the same order: the same bits.
 #pragma once
 
 #include "gguf/types.h"

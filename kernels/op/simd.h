@@ -43,14 +43,15 @@ struct Scalar {
   ENGINE_HD static I shl(I a) {
     return wrap(u(a) << n);
   }
+  // shr shifts in zeros, sar copies of the sign.
   template <int n>
   ENGINE_HD static I shr(I a) {
     return wrap(u(a) >> n);
-  }  // logical
+  }
   template <int n>
   ENGINE_HD static I sar(I a) {
     return a >> n;
-  }  // arithmetic
+  }
   ENGINE_HD static F to_float(I a) { return static_cast<float>(a); }
 
  private:

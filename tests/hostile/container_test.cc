@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::uint64_t kMax64 = ~std::uint64_t{0};
 constexpr std::uint64_t kTwoTo63 = std::uint64_t{1} << 63;
-constexpr std::size_t kVictim =
-    1;  // the entry that is mutated: general.name, which may be any string
+// The entry that is mutated: general.name, which may be any string.
+constexpr std::size_t kVictim = 1;
 
 Bytes bytes_of(std::string_view text) {
   Bytes bytes;

@@ -14,7 +14,7 @@
 namespace engine::test {
 
 struct HostileCase {
-  std::string id;  // the rule it tests, e.g. "G14_too_many_tensors"; names the test
+  std::string id;  // its rule (README.md) and name, e.g. "G14_n_tensors_65537"; names the test
   std::function<Bytes()> bytes;
   std::vector<Detail> accepted;  // any of these; none is success
   std::string mentions = {};     // what the message must contain

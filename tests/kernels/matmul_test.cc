@@ -197,8 +197,8 @@ TEST(Matmul, NonFiniteScales) {
       MatmulOp op({.type = type, .layout = layout, .n_out = 18, .n_in = 512, .n_t = 2}, 8);
       gguf::visit_block(type, [&]<class Block>() {
         const int blocks_per_row = 512 / Block::kElements;
-        op.weights().blocks<Block>()[17 * blocks_per_row - 1].d =
-            static_cast<std::uint16_t>(bad);  // the last one of row 16
+        const int last_of_row_16 = 17 * blocks_per_row - 1;
+        op.weights().blocks<Block>()[last_of_row_16].d = static_cast<std::uint16_t>(bad);
       });
       op.prepare();
       for (const auto& pool : all_pools()) {

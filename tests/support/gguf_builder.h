@@ -57,8 +57,8 @@ struct FileTensor {
   std::vector<std::uint64_t> dims;
   std::uint32_t type = 0;
   Bytes data;
-  std::optional<std::uint64_t> offset =
-      {};  // behind the data's start; by default one after the other
+  // Behind the data's start; by default one after the other.
+  std::optional<std::uint64_t> offset = {};
   std::optional<std::uint32_t> claimed_n_dims = {};
   std::optional<std::uint64_t> claimed_name_size = {};
 };
