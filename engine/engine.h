@@ -52,8 +52,8 @@ struct ModelOptions {
 
 struct ModelInfo {
   std::string name;  // general.name, possibly empty
-  std::string
-      types;  // what the weights are stored as, by share of bytes: "Q8_0 73 %, Q5_0 18 %, …"
+  // What the weights are stored as, by share of bytes: "Q8_0 73 %, Q5_0 18 %, …".
+  std::string types;
   std::string backend;  // "cpu avx2, 2 threads"
   std::uint64_t n_parameters = 0;
   std::uint64_t weight_bytes = 0;
@@ -67,9 +67,10 @@ struct ModelInfo {
 };
 
 struct TokenizeOptions {
-  bool add_special =
-      true;  // put BOS first, if the file's vocabulary wants one and it is not there already
-  bool parse_special = false;  // text like "<start_of_turn>" becomes the control token
+  // Put BOS first, if the file's vocabulary wants one and it is not there already.
+  bool add_special = true;
+  // Text like "<start_of_turn>" becomes the control token.
+  bool parse_special = false;
 };
 
 struct Message {
@@ -79,26 +80,25 @@ struct Message {
 
 // Applied in this order: penalties, top_k, temperature, top_p, min_p.
 struct SamplerOptions {
-  float temperature =
-      1.0f;        // >= 0; at most 1e-4 means greedy: the most likely token, ties to the lower id
-  int top_k = 64;  // keep the k most likely; 0 keeps all
+  // >= 0; at most 1e-4 means greedy: the most likely token, ties to the lower id.
+  float temperature = 1.0f;
+  int top_k = 64;       // keep the k most likely; 0 keeps all
   float top_p = 0.95f;  // keep the shortest prefix by probability with at least this mass; 0..1
   float min_p = 0.0f;   // drop tokens below this share of the most likely one's probability; 0..1
-  float repeat_penalty =
-      1.0f;  // > 0; positive logits of seen tokens are divided by it, negative ones multiplied
+  // > 0; positive logits of seen tokens are divided by it, negative ones multiplied.
+  float repeat_penalty = 1.0f;
   float presence_penalty = 0.0f;   // subtracted once from the logit of a seen token
   float frequency_penalty = 0.0f;  // subtracted per occurrence
   int penalty_window = 64;         // how many of the last tokens count as seen; 0 none, -1 all
   std::uint64_t seed = 0;          // same seed and position, same draw
 };
 
-class Model;
-
-class Model {  // cheap to copy; copies share the weights. All members may be called from any
-               // thread.
+// Immutable weights and vocabulary. Cheap to copy: copies share them. Any thread may call any member.
+class Model {
  public:
   // Reads, checks and repacks the weights; the file is closed on return. Errors: io, corrupt_file,
-  // unsupported (with Status::detail() of the rule), out_of_memory, device, cancelled.
+  // unsupported (with Status::detail() of the rule), device, cancelled; invalid_argument for options
+  // out of range and for an ENGINE_CPU_ISA that this machine does not run.
   static Result<Model> load(const std::filesystem::path& path, const ModelOptions& options = {});
   // The same from memory; `gguf` may be freed on return.
   static Result<Model> load(std::span<const std::byte> gguf, const ModelOptions& options = {});
@@ -206,8 +206,8 @@ std::string_view name(FinishReason reason) noexcept;  // "stop", "length", "canc
 
 struct GenerateOptions {
   int max_tokens = -1;  // -1: until the context is full
-  std::vector<std::string> stop =
-      {};  // the answer is cut before the first of these, matched on bytes; no empty ones
+  // The answer is cut before the first of these, matched on bytes; no empty ones, valid UTF-8.
+  std::vector<std::string> stop = {};
   bool ignore_eos = false;  // go on after end-of-generation tokens
   // If set, the prompt is evaluated in pieces and this is called after each with the share done,
   // 0..1. Return false to stop.

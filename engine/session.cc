@@ -57,8 +57,8 @@ struct Session::Impl {
   KvCache cache;
   State state;
   std::vector<Token> tokens;
-  std::vector<float>
-      hidden;  // [d_model] of the last token, as the last layer left it; empty after a rewind
+  // [d_model] of the last token, as the last layer left it; empty after a rewind.
+  std::vector<float> hidden;
   std::vector<float> logits;  // [n_vocab] of the last token, if logits_valid
   bool logits_valid = false;
   std::atomic<std::uint32_t> n_cancels{0};
