@@ -49,11 +49,12 @@ Status status_of(const std::function<void()>& job) noexcept {
 
 Pool::Pool(int n_threads, Isa isa)
     : isa_(isa), leaf_(cpu::leaf(isa)), process_id_(static_cast<std::int64_t>(::getpid())) {
-  threads_.reserve(static_cast<std::size_t>(n_threads));
-  threads_.emplace_back([this] { lead(); });
+  std::vector<std::thread>& threads = shared_->threads;
+  threads.reserve(static_cast<std::size_t>(n_threads));
+  threads.emplace_back([this] { lead(); });
   try {
     while (n_threads_ < n_threads) {
-      threads_.emplace_back([this] { work(); });
+      threads.emplace_back([this] { work(); });
       ++n_threads_;
     }
   } catch (const std::exception&) {
@@ -63,56 +64,56 @@ Pool::Pool(int n_threads, Isa isa)
 
 Pool::~Pool() {
   if (static_cast<std::int64_t>(::getpid()) != process_id_) {
-    for (std::thread& thread : threads_) thread.detach();  // they exist only in the parent process
-    static_cast<void>(jobs_.release());
+    static_cast<void>(shared_.release());
     return;
   }
   {
-    std::lock_guard lock(jobs_->mutex);
-    jobs_->stop = true;
+    std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
   }
-  jobs_->changed.notify_all();
-  threads_.front().join();
+  shared_->changed.notify_all();
+  std::vector<std::thread>& threads = shared_->threads;
+  threads.front().join();
   quit_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
-  for (std::size_t i = 1; i < threads_.size(); ++i) threads_[i].join();
+  for (std::size_t i = 1; i < threads.size(); ++i) threads[i].join();
 }
 
 Status Pool::run(const std::function<void()>& job) {
   if (static_cast<std::int64_t>(::getpid()) != process_id_)
     return Status(Code::forked,
                   "the process forked after the model was loaded: its threads do not exist here");
-  HandOver& jobs = *jobs_;
-  std::unique_lock lock(jobs.mutex);
-  const std::uint64_t ticket = jobs.next_ticket++;
-  jobs.changed.wait(lock, [&] { return jobs.serving == ticket; });
-  jobs.job = &job;
-  jobs.job_done = false;
-  jobs.changed.notify_all();
-  jobs.changed.wait(lock, [&] { return jobs.job_done; });
-  ++jobs.serving;
-  Status status = std::move(jobs.job_status);
+  Shared& shared = *shared_;
+  std::unique_lock lock(shared.mutex);
+  const std::uint64_t ticket = shared.next_ticket++;
+  shared.changed.wait(lock, [&] { return shared.serving == ticket; });
+  shared.job = &job;
+  shared.job_done = false;
+  shared.changed.notify_all();
+  shared.changed.wait(lock, [&] { return shared.job_done; });
+  ++shared.serving;
+  Status status = std::move(shared.job_status);
   lock.unlock();
-  jobs.changed.notify_all();
+  shared.changed.notify_all();
   return status;
 }
 
 void Pool::lead() {
   use_default_float_environment();
-  HandOver& jobs = *jobs_;
-  std::unique_lock lock(jobs.mutex);
+  Shared& shared = *shared_;
+  std::unique_lock lock(shared.mutex);
   for (;;) {
-    jobs.changed.wait(lock, [&] { return jobs.stop || jobs.job != nullptr; });
-    if (jobs.job == nullptr) return;
-    const std::function<void()>& job = *jobs.job;
+    shared.changed.wait(lock, [&] { return shared.stop || shared.job != nullptr; });
+    if (shared.job == nullptr) return;
+    const std::function<void()>& job = *shared.job;
     lock.unlock();
     Status status = status_of(job);
     lock.lock();
-    jobs.job = nullptr;
-    jobs.job_status = std::move(status);
-    jobs.job_done = true;
-    jobs.changed.notify_all();
+    shared.job = nullptr;
+    shared.job_status = std::move(status);
+    shared.job_done = true;
+    shared.changed.notify_all();
   }
 }
 

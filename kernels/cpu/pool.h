@@ -76,11 +76,12 @@ class Pool {
   const Leaf& leaf_;
   int n_threads_ = 1;
   std::int64_t process_id_;
-  std::vector<std::thread> threads_;
 
-  // Hand-over of jobs to the leader. On the heap, because a forked child must leave it behind: its
-  // condition variable has a waiter that exists only in the parent.
-  struct HandOver {
+  // The threads, and the hand-over of jobs to the leader. On the heap, because a forked child must
+  // leave them behind: the threads, one of which waits on the condition variable, exist only in the
+  // parent.
+  struct Shared {
+    std::vector<std::thread> threads;
     std::mutex mutex;
     std::condition_variable changed;
     std::uint64_t next_ticket = 0, serving = 0;
@@ -88,7 +89,7 @@ class Pool {
     bool job_done = false, stop = false;
     Status job_status;
   };
-  std::unique_ptr<HandOver> jobs_ = std::make_unique<HandOver>();
+  std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
 
   // Hand-over of regions to the workers. claims_ holds, from the high bits down, the region's
   // number (32 bits), its parts (16) and the next part to claim (16): one fetch_add claims a part
