@@ -55,6 +55,12 @@ struct Range {
   T min, max;  // both allowed; NaN is in no range
 };
 
+template <class T>
+std::string text_of(Range<T> range) {
+  if (!(range.min < range.max)) return text_of(range.max);
+  return "from " + text_of(range.min) + " to " + text_of(range.max);
+}
+
 // Reads keys below "gemma3." and notes every default that stands in for one.
 class Keys {
  public:
@@ -67,8 +73,7 @@ class Keys {
     const std::string full_key = full(key);
     ENGINE_ASSIGN(const T value, file_.get<T>(full_key));
     if (!(value >= range.min && value <= range.max))
-      return out_of_range(full_key, text_of(value),
-                          "from " + text_of(range.min) + " to " + text_of(range.max));
+      return out_of_range(full_key, text_of(value), text_of(range));
     return value;
   }
 
@@ -241,6 +246,8 @@ Result<Config> Config::from_file(const gguf::Reader& file) {
   ENGINE_TRY(check_architecture(file));
   ENGINE_ASSIGN(const std::string_view name, file.get_or<std::string_view>("general.name", ""));
   config.name = name;
+  // Only its type is of interest: the tensors say what they are stored as.
+  ENGINE_TRY(file.get_or<std::uint32_t>("general.file_type", 0).status());
   ENGINE_TRY(read_sizes(keys, config));
   ENGINE_TRY(read_heads(keys, config));
   ENGINE_TRY(read_window(keys, config));

@@ -1,10 +1,11 @@
 // The public C++ interface of the inference engine.
 //
-//   engine::Result<engine::Model> model = engine::Model::load("gemma-3-270m.gguf");
-//   if (!model) return fail(model.status().message());
-//   engine::Result<engine::Session> session = engine::Session::create(*model);
+//   auto model = engine::Model::load("gemma-3-270m.gguf");      // each of these is a Result:
+//   if (!model) { std::cerr << model.status().message(); … }    // check before use
+//   auto session = engine::Session::create(*model);
 //   auto prompt = model->tokenize("The capital of France is");
 //   auto answer = engine::generate(*session, model->default_sampler(), *prompt, {.max_tokens = 48});
+//   std::cout << answer->text;
 //
 // Manners: no call aborts, exits, prints, installs signal handlers or touches locale, working directory
 // or floating-point environment. Failures are Status/Result values; nothing throws, except that
