@@ -83,6 +83,7 @@ class MemorySource final : public Source {
 }  // namespace
 
 Result<std::unique_ptr<const Source>> open_file(const std::filesystem::path& path) {
+  if (path.empty()) return file_error(Detail::io, "the path of the GGUF file is empty");
   // Without O_NONBLOCK, opening a pipe that nobody writes to would hang.
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (descriptor.get() < 0) return file_error(Detail::io, "cannot open: " + reason(errno));

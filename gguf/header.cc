@@ -271,6 +271,14 @@ Status index_keys(Header& header) {
   return {};
 }
 
+// Before the tensors are placed: one listed twice would be said to overlap itself.
+Status check_tensor_names(const Header& header) {
+  const NameIndex<Tensor> names(header.tensors);
+  if (const Tensor* twice = names.find_duplicate(header.tensors))
+    return file_error(Detail::dup, named(*twice) + " occurs twice");
+  return {};
+}
+
 Status read_alignment(Header& header) {
   constexpr std::string_view kKey = "general.alignment";
   header.alignment = 32;
@@ -319,6 +327,7 @@ Result<Header> read_header(const Source& source) {
   ENGINE_TRY(parse_file(source, header));
   ENGINE_TRY(index_keys(header));
   ENGINE_TRY(read_alignment(header));
+  ENGINE_TRY(check_tensor_names(header));
   ENGINE_TRY(place_tensors(header, source.size()));
   return header;
 }

@@ -33,8 +33,7 @@ struct Header {
   const KeyValue* find(std::string_view key) const noexcept { return keys.find(entries, key); }
 };
 
-// Reads and checks everything about a file except what needs other files:
-// duplicate names and shards.
+// Reads and checks everything about a file except what needs the other files of a split model.
 Result<Header> read_header(const Source& source);
 
 // Places every tensor of a parsed header in a file of `file_bytes` bytes: sets Tensor::n_bytes and

@@ -40,11 +40,15 @@ Status set_size(Tensor& tensor) {
 }
 
 Status outside(const Tensor& tensor, std::uint64_t data_start, std::uint64_t file_bytes) {
-  return file_error(Detail::offset, named(tensor) + " needs " + std::to_string(tensor.n_bytes) +
-                                        " bytes " + std::to_string(tensor.offset) +
-                                        " bytes behind the data's start at byte " +
-                                        std::to_string(data_start) + ", but the file has " +
-                                        std::to_string(file_bytes) + " bytes; is it truncated?");
+  // Below, the sum of offset, size and data start cannot wrap.
+  if (tensor.offset > kMaxTensorBytes)
+    return file_error(Detail::offset, named(tensor) + ": its offset " +
+                                          std::to_string(tensor.offset) + " is beyond the " +
+                                          std::to_string(file_bytes) + " bytes of the file");
+  const std::uint64_t needed = data_start + tensor.offset + tensor.n_bytes;
+  return file_error(Detail::offset, named(tensor) + " needs a file of at least " +
+                                        std::to_string(needed) + " bytes, but this one has " +
+                                        std::to_string(file_bytes) + "; is it truncated?");
 }
 
 // Subtractions only: no sum of untrusted numbers is formed before it is known to fit.

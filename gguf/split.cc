@@ -80,7 +80,8 @@ Status check_tensor_count(const std::vector<Shard>& shards) {
 
 Status in_file(Status status, const std::string& file_name) {
   if (status.ok() || file_name.empty()) return status;
-  return Status(status.code(), status.detail(), printable(file_name) + ": " + status.message());
+  return Status(status.code(), status.detail(),
+                printable(file_name, file_name.size()) + ": " + status.message());
 }
 
 Result<Shard> open_shard(std::unique_ptr<const Source> source, std::string name) {
@@ -90,13 +91,15 @@ Result<Shard> open_shard(std::unique_ptr<const Source> source, std::string name)
 }
 
 Result<Shard> open_shard(const std::filesystem::path& path) {
-  std::string name = path.filename().string();
+  std::string name = path.string();
   auto source = open_file(path);
   if (!source) return in_file(source.status(), name);
   return open_shard(*std::move(source), std::move(name));
 }
 
 Result<int> shard_count(const Shard& shard) {
+  ENGINE_TRY(get_int<std::uint16_t>(shard.header, "split.no", ValueType::u16).status());
+  ENGINE_TRY(get_int<std::int32_t>(shard.header, "split.tensors.count", ValueType::i32).status());
   ENGINE_ASSIGN(const auto count,
                 get_int<std::uint16_t>(shard.header, "split.count", ValueType::u16));
   if (count && (*count < 1 || *count > kMaxShards))
@@ -107,7 +110,8 @@ Result<int> shard_count(const Shard& shard) {
 
 Result<std::vector<Shard>> open_siblings(const std::filesystem::path& path, Shard shard) {
   ENGINE_ASSIGN(const int count, shard_count(shard));
-  const auto prefix = split_prefix(shard.name, count);
+  const std::string own_name = path.filename().string();
+  const auto prefix = split_prefix(own_name, count);
   if (!prefix)
     return in_file(
         file_error(Detail::missing, "this is one of " + std::to_string(count) +
@@ -115,7 +119,6 @@ Result<std::vector<Shard>> open_siblings(const std::filesystem::path& path, Shar
                                         shard_suffix(1, count) +
                                         " or the like, so the others cannot be found"),
         shard.name);
-  const std::string own_name = shard.name;
   std::vector<Shard> shards;
   for (int i = 0; i < count; ++i) {
     const std::string name = *prefix + shard_suffix(i + 1, count);
@@ -126,12 +129,12 @@ Result<std::vector<Shard>> open_siblings(const std::filesystem::path& path, Shar
       std::error_code error;
       if (!std::filesystem::exists(sibling, error))
         return in_file(file_error(Detail::missing, "this file of the split model is missing"),
-                       name);
+                       sibling.string());
       ENGINE_ASSIGN(Shard opened, open_shard(sibling));
       shards.push_back(std::move(opened));
     }
     if (Status status = check_place(shards.back(), i, count); !status.ok())
-      return in_file(std::move(status), name);
+      return in_file(std::move(status), shards.back().name);
   }
   if (Status status = check_tensor_count(shards); !status.ok())
     return in_file(std::move(status), shards.front().name);

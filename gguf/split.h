@@ -16,7 +16,7 @@ namespace engine::gguf {
 // One file of a model, whole or split.
 struct Shard {
   std::unique_ptr<const Source> source;
-  std::string name;  // of the file, for messages; empty for the caller's memory
+  std::string name;  // the path, for messages; empty for the caller's memory
   Header header;
 };
 
@@ -24,7 +24,7 @@ struct Shard {
 Result<Shard> open_shard(const std::filesystem::path& path);
 Result<Shard> open_shard(std::unique_ptr<const Source> source, std::string name);
 
-// split.count of a file, 1 if it is not split. Errors: TYPE, VALUE.
+// split.count of a file, 1 if it is not split. Errors: TYPE for any key of a split, VALUE.
 Result<int> shard_count(const Shard& shard);
 
 // All shards of the model that `shard`, opened from `path`, is one of, in order of split.no.

@@ -122,6 +122,14 @@ TEST(Config, DefaultsAreNoted) {
   EXPECT_TRUE(mentions(config.notes, "gemma3.attention.sliding_window is missing; using 512"));
 }
 
+TEST(Config, ErrorsTellWhatIsExpected) {
+  GgufFile file = tiny_model();
+  file.set("gemma3.attention.value_length", std::uint32_t{18});
+  const Model only_choice(file);
+  const std::string message = only_choice.config.status().message();
+  EXPECT_NE(message.find("value_length is 18, but must be 16"), std::string::npos) << message;
+}
+
 TEST(Config, LargerModelsHaveALargerDefaultWindow) {
   GgufFile file = tiny_model(gguf::Type::f32, {.n_layers = 34, .n_ctx = 4096});
   file.remove("gemma3.attention.sliding_window");

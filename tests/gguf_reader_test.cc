@@ -230,6 +230,46 @@ TEST(GgufReader, AShrunkFileIsAnError) {
   EXPECT_NE(status.message().find("shrunk"), std::string::npos) << status.message();
 }
 
+TEST(GgufReader, ErrorsNameThePathAsGiven) {
+  const TempDir dir;
+  GgufFile written = tiny_model();
+  written.version = 1;
+  const std::string path = dir.write("tiny.gguf", written.build()).string();
+  const std::string message = Reader::open(path).status().message();
+  EXPECT_EQ(message.rfind(path + ": GGUF version 1", 0), 0u) << message;
+  const std::string of_nothing = Reader::open("").status().message();
+  EXPECT_NE(of_nothing.find("path"), std::string::npos) << of_nothing;
+  EXPECT_NE(of_nothing.find("is empty"), std::string::npos) << of_nothing;
+}
+
+TEST(GgufReader, ACutFileSaysHowLongItShouldBe) {
+  const Bytes whole = tiny_model().build();
+  const std::size_t n_bytes = whole.size() - 1;
+  const auto file = Reader::open(std::span(whole).first(n_bytes));
+  EXPECT_EQ(file.status().detail(), Detail::offset);
+  const std::string& message = file.status().message();
+  EXPECT_NE(message.find("at least " + std::to_string(whole.size()) + " bytes"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("has " + std::to_string(n_bytes)), std::string::npos) << message;
+}
+
+// The second entry lies on another tensor, which is an error as well, but a less telling one.
+TEST(GgufReader, ATensorListedTwiceIsADuplicate) {
+  GgufFile written = tiny_model();
+  FileTensor twice = written.tensors.back();
+  twice.offset = 0;
+  written.tensors.push_back(twice);
+  EXPECT_EQ(Opened(written).reader.status().detail(), Detail::dup);
+}
+
+TEST(GgufReader, KeysOfASplitHaveTheirTypesInAWholeFile) {
+  for (const char* key : {"split.no", "split.tensors.count"}) {
+    GgufFile written = tiny_model();
+    written.set(key, "1");
+    EXPECT_EQ(Opened(written).reader.status().detail(), Detail::type) << key;
+  }
+}
+
 TEST(GgufReader, MetadataLargerThanTheFirstRead) {
   GgufFile written = tiny_model();
   std::vector<std::string> texts(30'000, "0123456789");

@@ -108,6 +108,8 @@ Result<VocabSettings> read_settings(const gguf::Reader& file) {
                 file.get_or<bool>("tokenizer.ggml.add_bos_token", defaults.add_bos));
   ENGINE_ASSIGN(settings.add_space_prefix,
                 file.get_or<bool>("tokenizer.ggml.add_space_prefix", defaults.add_space_prefix));
+  // Which text is split where before the merges; SentencePiece does not split.
+  ENGINE_TRY(file.get_or<std::string_view>("tokenizer.ggml.pre", "").status());
   return settings;
 }
 
@@ -116,6 +118,8 @@ Result<VocabSettings> read_settings(const gguf::Reader& file) {
 Result<Vocab> Vocab::from_file(const gguf::Reader& file, int n_vocab_rows) {
   ENGINE_TRY(check_model(file));
   ENGINE_ASSIGN(const VocabSettings settings, read_settings(file));
+  constexpr std::string_view kAddEosKey = "tokenizer.ggml.add_eos_token";
+  ENGINE_ASSIGN(const bool adds_eos, file.get_or<bool>(kAddEosKey, false));
   ENGINE_ASSIGN(const gguf::StringArray texts, file.get_strings(kTokensKey));
   ENGINE_ASSIGN(const std::vector<float> scores, file.get_array<float>(kScoresKey));
   ENGINE_ASSIGN(const std::vector<std::int32_t> types, file.get_array<std::int32_t>(kTypesKey));
@@ -125,7 +129,11 @@ Result<Vocab> Vocab::from_file(const gguf::Reader& file, int n_vocab_rows) {
   entries.reserve(texts.size());
   for (const std::string_view text : texts)
     entries.push_back({text, scores[entries.size()], types[entries.size()]});
-  return from_entries(entries, settings, n_vocab_rows);
+  ENGINE_ASSIGN(Vocab vocab, from_entries(entries, settings, n_vocab_rows));
+  if (adds_eos)
+    vocab.warnings_.push_back(std::string(kAddEosKey) +
+                              " is true; it is ignored, because Gemma's prompts do not end in EOS");
+  return vocab;
 }
 
 Result<Vocab> Vocab::from_entries(std::span<const TokenEntry> entries,

@@ -30,7 +30,7 @@ Result<Speaker> make_speaker(const Model& model, const CliOptions& options) {
   const bool chat = options.mode == PromptMode::chat ||
                     (options.mode == PromptMode::automatic && model.info().has_chat_template);
   ENGINE_TRY(check_mode(options, chat));
-  ENGINE_ASSIGN(Session session, Session::create(model, options.engine.session));
+  ENGINE_ASSIGN(Session session, create_session(model, options.engine.session));
   return Speaker{.session = std::move(session),
                  .options = options,
                  .sampler = apply(options.sampling, model.default_sampler()),
@@ -65,6 +65,13 @@ Result<Generated> answer(Speaker& speaker, std::span<const Token> prompt, Standa
                     if (!speaker.options.json) output.write_text(text);
                     return output.ok() && !interrupted();
                   });
+}
+
+void warn_if_cut(const Speaker& speaker, const Generated& answer) {
+  const int max_tokens = speaker.generate.max_tokens;
+  const bool is_wanted_length = max_tokens >= 0 && !std::cmp_less(answer.ids.size(), max_tokens);
+  if (answer.finish_reason == FinishReason::length && !is_wanted_length)
+    log_warning("the context of " + std::to_string(speaker.session.n_ctx()) + " tokens is full");
 }
 
 }  // namespace engine::tools

@@ -39,6 +39,9 @@ Result<std::vector<Token>> prompt_ids(const Speaker& speaker, std::span<const Tu
 // a reader that goes away end the answer as cancelled.
 Result<Generated> answer(Speaker& speaker, std::span<const Token> prompt, StandardOutput& output);
 
+// Warns of an answer that ended only because the context is full.
+void warn_if_cut(const Speaker& speaker, const Generated& answer);
+
 // --json
 void print_json(const Speaker& speaker, std::span<const Token> prompt, const Generated& answer,
                 StandardOutput& output);

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,16 +18,15 @@ class ChatLoop {
   ChatLoop(Speaker& speaker, StandardOutput& output) : speaker_(speaker), output_(output) {}
 
   ExitCode run() {
-    remark(
-        "/reset forgets the conversation; /exit or the end of input leaves; Ctrl-C stops an "
-        "answer");
+    greet();
     while (const std::optional<std::string> line = read_line()) {
-      if (*line == "/exit") break;
-      if (*line == "/reset") {
+      const std::string_view command = without_trailing_space(*line);
+      if (command == "/exit") break;
+      if (command == "/reset") {
         turns_.clear();
-      } else if (line->starts_with('/')) {
-        remark("no such command: " + *line);
-      } else if (!line->empty()) {
+      } else if (command.starts_with('/')) {
+        remark("no such command: " + std::string(command));
+      } else if (!command.empty()) {
         reply(*line);
         if (!output_.ok()) break;
       }
@@ -35,6 +35,17 @@ class ChatLoop {
   }
 
  private:
+  void greet() const {
+    if (speaker_.options.engine.verbosity == Verbosity::quiet) return;
+    remark(std::string(speaker_.chat ? "/reset forgets the conversation"
+                                     : "each line is continued by itself") +
+           "; /exit or the end of input leaves; Ctrl-C stops an answer");
+  }
+
+  static std::string_view without_trailing_space(std::string_view line) {
+    return line.substr(0, line.find_last_not_of(" \t\r") + 1);
+  }
+
   static void remark(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
   static std::optional<std::string> read_line() {
@@ -51,6 +62,7 @@ class ChatLoop {
     Result<Generated> made = answer(speaker_, *prompt, output_);
     if (!made) return log_error(made.status().message() + "; /reset starts over");
     output_.write("\n");
+    warn_if_cut(speaker_, *made);
     if (speaker_.options.stats) print_stats(speaker_, *made);
     turns_.push_back({"user", line});
     turns_.push_back({"assistant", std::move(made->text)});

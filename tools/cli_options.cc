@@ -1,7 +1,7 @@
 #include "tools/cli_options.h"
 
 #include <CLI/CLI.hpp>
-#include <limits>
+#include <cstdint>
 #include <random>
 
 #include "tools/escapes.h"
@@ -10,14 +10,13 @@
 namespace engine::tools {
 namespace {
 
-constexpr float kAnyNumber = std::numeric_limits<float>::max();
-
 void add_prompt_options(CLI::App& app, CliOptions& options) {
   app.add_option("-p,--prompt", options.prompt, "Prompt");
   app.add_option(
       "-f,--file", options.prompt_file,
       "File with the prompt. -p, -f and standard input, unless that is a terminal, are joined "
-      "in this order by newlines; one newline at the end of file and input is dropped");
+      "in this order by newlines; one newline at the end of file and input is dropped. An input "
+      "that stays open is waited for: use </dev/null. At most 16 MiB each");
   CLI::Option* raw = app.add_flag_callback(
       "--raw", [&] { options.mode = PromptMode::raw; },
       "Continue the prompt as it is (default for files without a chat template)");
@@ -34,32 +33,32 @@ void add_prompt_options(CLI::App& app, CliOptions& options) {
 
 void add_sampling_options(CLI::App& app, SamplingFlags& flags) {
   app.add_option("--temp", flags.temperature, "Temperature; 0: always the most likely token")
-      ->check(number_within(0, kAnyNumber, "0 or more"));
+      ->check(number_within(kTemperatures));
   app.add_option("--top-k", flags.top_k, "Choose among the k most likely tokens; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   app.add_option("--top-p", flags.top_p,
                  "Choose among the likeliest tokens that make up this share")
-      ->check(number_within(0, 1, "0 to 1"));
+      ->check(number_within(kShares));
   app.add_option("--min-p", flags.min_p, "Drop tokens below this share of the likeliest one")
-      ->check(number_within(0, 1, "0 to 1"));
+      ->check(number_within(kShares));
   app.add_option("--repeat-penalty", flags.repeat_penalty,
                  "Divide the logits of recent tokens; 1: off")
-      ->check(number_within(std::numeric_limits<float>::min(), kAnyNumber, "above 0"));
+      ->check(number_within(kRepeatPenalties));
   app.add_option("--presence-penalty", flags.presence_penalty,
                  "Lower the logits of recent tokens; 0: off")
-      ->check(number_within(-kAnyNumber, kAnyNumber, "finite"));
+      ->check(number_within(kPenalties));
   app.add_option("--frequency-penalty", flags.frequency_penalty,
                  "Lower the logits of recent tokens by their number; 0: off")
-      ->check(number_within(-kAnyNumber, kAnyNumber, "finite"));
+      ->check(number_within(kPenalties));
   app.add_option("--seed", flags.seed, "Same seed, same answer; random if not given")
-      ->check(whole_number());
+      ->check(whole_number(std::uint64_t{0}));
 }
 
 void add_answer_options(CLI::App& app, CliOptions& options) {
   app.add_option("-n,--max-tokens", options.max_tokens,
                  "Longest answer in tokens; -1: until the context is full (default: " +
                      std::to_string(kRawMaxTokens) + " in raw mode, else -1)")
-      ->check(CLI::Range(-1, std::numeric_limits<int>::max()));
+      ->check(whole_number(-1));
   app.add_option("--stop", options.stop, "End the answer before this text; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--ignore-eos", options.ignore_eos, "Go on after end-of-answer tokens");
@@ -79,9 +78,10 @@ void override_with(const std::optional<T>& flag, T& value) {
   if (flag) value = *flag;
 }
 
+// Below 2^53, so that readers of JSON that know only doubles keep every digit.
 std::uint64_t random_seed() {
   std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
+  return (std::uint64_t{device()} << 32 | device()) >> 11;
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "tools/engine_options.h"
 
 #include <CLI/CLI.hpp>
+#include <utility>
 
+#include "gguf/reader.h"
+#include "tools/option_checks.h"
 #include "tools/progress_bar.h"
 
 namespace engine::tools {
@@ -18,14 +21,14 @@ void set_session_and_model(CLI::App& app, EngineOptions& options) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->default_str("auto");
   app.add_option("--threads", options.model.n_threads, "CPU threads; 0: as many as there are cores")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->capture_default_str();
   app.add_option("--ctx", options.session.n_ctx,
                  "Longest prompt and answer, in tokens; 0: what the file allows")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->capture_default_str();
   app.add_option("--chunk", options.session.n_chunk, "Prompt tokens evaluated at a time; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--kv",
@@ -35,6 +38,14 @@ void set_session_and_model(CLI::App& app, EngineOptions& options) {
          "Type of the cached keys and values")
       ->check(CLI::IsMember({"f16", "f32"}))
       ->default_str("f16");
+}
+
+// What is wrong with a file names it. The reader's messages do so already.
+Status with_path(const Status& status, const std::string& path) {
+  const std::string shown = gguf::printable(path, path.size());
+  if (status.detail() == Detail::none || path.empty() || status.message().starts_with(shown))
+    return status;
+  return Status(status.code(), status.detail(), shown + ": " + status.message());
 }
 
 }  // namespace
@@ -59,7 +70,15 @@ Result<Model> load_model(const EngineOptions& options) {
   model.log = [](LogLevel level, std::string_view line) {
     level == LogLevel::warning ? log_warning(line) : log_info(line);
   };
-  return Model::load(options.model_path, model);
+  Result<Model> loaded = Model::load(options.model_path, model);
+  return loaded ? std::move(loaded) : with_path(loaded.status(), options.model_path);
+}
+
+Result<Session> create_session(const Model& model, const SessionOptions& options) {
+  if (const int n_ctx_train = model.info().n_ctx_train; options.n_ctx > n_ctx_train)
+    return bad_input("--ctx: expected a whole number from 0 to " + std::to_string(n_ctx_train) +
+                     ", the context length of the file, got " + std::to_string(options.n_ctx));
+  return Session::create(model, options);
 }
 
 }  // namespace engine::tools

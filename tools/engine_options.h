@@ -24,5 +24,7 @@ void add_engine_options(CLI::App& app, EngineOptions& options);
 
 // With a progress bar and the engine's messages in the program's log.
 Result<Model> load_model(const EngineOptions& options);
+// Session::create(), with errors in terms of the program's options.
+Result<Session> create_session(const Model& model, const SessionOptions& options);
 
 }  // namespace engine::tools

@@ -82,16 +82,18 @@ Result<std::vector<int>> positions_field(const EvalRequest& request, std::size_t
 }
 
 Result<SamplerOptions> sampler_fields(const EvalRequest& request, SamplerOptions options) {
-  ENGINE_ASSIGN(options.temperature, request.number("temperature", options.temperature));
+  ENGINE_ASSIGN(options.temperature,
+                request.number("temperature", options.temperature, kTemperatures));
   ENGINE_ASSIGN(const std::int64_t top_k, request.integer("top_k", options.top_k, 0, kMaxInt));
   options.top_k = static_cast<int>(top_k);
-  ENGINE_ASSIGN(options.top_p, request.number("top_p", options.top_p));
-  ENGINE_ASSIGN(options.min_p, request.number("min_p", options.min_p));
-  ENGINE_ASSIGN(options.repeat_penalty, request.number("repeat_penalty", options.repeat_penalty));
+  ENGINE_ASSIGN(options.top_p, request.number("top_p", options.top_p, kShares));
+  ENGINE_ASSIGN(options.min_p, request.number("min_p", options.min_p, kShares));
+  ENGINE_ASSIGN(options.repeat_penalty,
+                request.number("repeat_penalty", options.repeat_penalty, kRepeatPenalties));
   ENGINE_ASSIGN(options.presence_penalty,
-                request.number("presence_penalty", options.presence_penalty));
+                request.number("presence_penalty", options.presence_penalty, kPenalties));
   ENGINE_ASSIGN(options.frequency_penalty,
-                request.number("frequency_penalty", options.frequency_penalty));
+                request.number("frequency_penalty", options.frequency_penalty, kPenalties));
   ENGINE_ASSIGN(const std::int64_t window,
                 request.integer("penalty_window", options.penalty_window, -1, kMaxInt));
   options.penalty_window = static_cast<int>(window);

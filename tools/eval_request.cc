@@ -1,30 +1,23 @@
 #include "tools/eval_request.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "tools/program.h"
+#include "tools/request_shape.h"
 
 namespace engine::tools {
 namespace {
 
 using Value = nlohmann::json;
 
-constexpr int kMaxDepth = 4;  // an object of lists is 2
-
 Status bad_field(const std::string& name, const std::string& expected) {
   return bad_input(name + ": expected " + expected);
 }
 
-struct TooDeep {};
-
-// Thrown through the parser, which cannot be stopped otherwise: a line of brackets would take a
-// hundred times its size.
-bool check_depth(int depth, Value::parse_event_t, Value&) {
-  if (depth > kMaxDepth) throw TooDeep();
-  return true;
+Status bad_number(const std::string& name, const std::string& expected, const Value& got) {
+  return bad_field(name, expected + ", got " + (got.is_number() ? got.dump() : got.type_name()));
 }
 
 bool is_within(const Value& value, std::int64_t low, std::int64_t high) {
@@ -37,22 +30,14 @@ bool is_within(const Value& value, std::int64_t low, std::int64_t high) {
 }
 
 std::string whole_number_of(std::int64_t low, std::int64_t high) {
-  return "a whole number of " + std::to_string(low) + ".." + std::to_string(high);
+  return "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
 }
 
 }  // namespace
 
-Result<EvalRequest> EvalRequest::parse(std::string_view line) try {
-  Value value = Value::parse(line.begin(), line.end(), check_depth);
-  if (!value.is_object()) return bad_input("expected a JSON object");
-  return EvalRequest(std::move(value));
-} catch (const TooDeep&) {
-  return bad_input("nested deeper than " + std::to_string(kMaxDepth) + " levels");
-} catch (const Value::parse_error& error) {
-  // Its own message quotes the text, which may be long and not printable.
-  return bad_input("not JSON in UTF-8: error at byte " + std::to_string(error.byte));
-} catch (const Value::exception&) {
-  return bad_input("not JSON: a number is out of range");
+Result<EvalRequest> EvalRequest::parse(std::string_view line) {
+  ENGINE_TRY(check_request_shape(line));
+  return EvalRequest(Value::parse(line.begin(), line.end()));
 }
 
 Status EvalRequest::allow(std::initializer_list<std::string_view> names) const {
@@ -68,27 +53,27 @@ Result<std::string> EvalRequest::text(const char* name) const {
   return field->get<std::string>();
 }
 
-Result<float> EvalRequest::number(const char* name, float fallback) const {
+Result<float> EvalRequest::number(const char* name, float fallback, NumberRange range) const {
   const auto field = fields_.find(name);
   if (field == fields_.end()) return fallback;
-  const float value =
-      field->is_number() ? field->get<float>() : std::numeric_limits<float>::infinity();
-  if (!std::isfinite(value)) return bad_field(name, "a number");
-  return value;
+  if (!field->is_number() || !range.contains(field->get<double>()))
+    return bad_number(name, "a number from " + range.text(), *field);
+  return field->get<float>();
 }
 
 Result<std::int64_t> EvalRequest::integer(const char* name, std::int64_t fallback, std::int64_t low,
                                           std::int64_t high) const {
   const auto field = fields_.find(name);
   if (field == fields_.end()) return fallback;
-  if (!is_within(*field, low, high)) return bad_field(name, whole_number_of(low, high));
+  if (!is_within(*field, low, high)) return bad_number(name, whole_number_of(low, high), *field);
   return field->get<std::int64_t>();
 }
 
 Result<std::uint64_t> EvalRequest::seed(const char* name) const {
   const auto field = fields_.find(name);
   if (field == fields_.end()) return std::uint64_t{0};
-  if (!field->is_number_unsigned()) return bad_field(name, "a whole number of 0..2^64-1");
+  if (!field->is_number_unsigned())
+    return bad_number(name, "a whole number from 0 to 18446744073709551615", *field);
   return field->get<std::uint64_t>();
 }
 
@@ -106,8 +91,8 @@ Result<std::vector<std::int32_t>> EvalRequest::indices(const char* name, std::in
   std::vector<std::int32_t> indices;
   for (const Value& value : *field) {
     if (!is_within(value, 0, end - 1))
-      return bad_field(name + ("[" + std::to_string(indices.size()) + "]"),
-                       whole_number_of(0, end - 1));
+      return bad_number(name + ("[" + std::to_string(indices.size()) + "]"),
+                        whole_number_of(0, end - 1), value);
     indices.push_back(value.get<std::int32_t>());
   }
   return indices;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "tools/number_range.h"
 
 namespace engine::tools {
 
@@ -17,7 +18,7 @@ namespace engine::tools {
 // `fallback`.
 class EvalRequest {
  public:
-  // Error for anything but one JSON object in UTF-8, not nested deeper than any command needs.
+  // Error for anything but one JSON object in UTF-8 that passes check_request_shape().
   static Result<EvalRequest> parse(std::string_view line);
 
   // Error if there is a field whose name is not among `names`.
@@ -25,7 +26,7 @@ class EvalRequest {
   bool has(const char* name) const { return fields_.contains(name); }
 
   Result<std::string> text(const char* name) const;  // must be there
-  Result<float> number(const char* name, float fallback) const;
+  Result<float> number(const char* name, float fallback, NumberRange range) const;
   Result<std::int64_t> integer(const char* name, std::int64_t fallback, std::int64_t low,
                                std::int64_t high) const;
   Result<std::uint64_t> seed(const char* name) const;  // 0 if absent

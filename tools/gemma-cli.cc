@@ -37,6 +37,7 @@ ExitCode answer_once(Speaker& speaker, const std::string& text, StandardOutput& 
     print_json(speaker, *prompt, *made, output);
   else if (!made->text.ends_with('\n'))
     output.write("\n");
+  warn_if_cut(speaker, *made);
   if (speaker.options.stats) print_stats(speaker, *made);
   return output.ok() && interrupted() ? kInterrupted : output.exit_code();
 }

@@ -3,9 +3,11 @@
 // A line that cannot be answered, an empty one included, gets {"error": …}, and the rest goes on.
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "tools/engine_options.h"
@@ -46,7 +48,7 @@ struct EvalOptions {
 };
 
 void add_eval_options(CLI::App& app, EvalOptions& options) {
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // that there is one is checked later, with a better message
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.description);
     sub->callback([&options, &command] { options.command = command.run; });
@@ -61,7 +63,7 @@ void add_eval_options(CLI::App& app, EvalOptions& options) {
 
 Result<Evaluator> load_evaluator(const EvalOptions& options) {
   ENGINE_ASSIGN(Model model, load_model(options.engine));
-  ENGINE_ASSIGN(Session session, Session::create(model, options.engine.session));
+  ENGINE_ASSIGN(Session session, create_session(model, options.engine.session));
   return Evaluator{std::move(model), std::move(session), options.parse_special};
 }
 
@@ -90,11 +92,23 @@ ExitCode answer_lines(Evaluator& evaluator, EvalCommand command, std::FILE* in,
   return output.exit_code();
 }
 
+std::string missing_command(const EvalOptions& options) {
+  std::string names;
+  for (const Command& command : kCommands)
+    names += (names.empty() ? "" : ", ") + std::string(command.name);
+  return (options.input.empty() ? "a command is missing"
+                                : "'" + options.input + "' is no command") +
+         "; the commands are " + names;
+}
+
 ExitCode run(const EvalOptions& options, StandardOutput& output) {
+  if (options.command == nullptr) return fail(kUsage, missing_command(options));
   handle_interrupts();
   set_verbosity(options.engine.verbosity);
   std::FILE* in = options.input.empty() ? stdin : std::fopen(options.input.c_str(), "rb");
-  if (in == nullptr) return fail(kUsage, "cannot open " + options.input);
+  if (in == nullptr)
+    return fail(kUsage,
+                "cannot open '" + options.input + "': " + std::generic_category().message(errno));
   Result<Evaluator> evaluator = load_evaluator(options);
   if (!evaluator) return fail(evaluator.status());
   return answer_lines(*evaluator, options.command, in, output);

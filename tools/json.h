@@ -10,10 +10,9 @@ namespace engine::tools {
 // Keeps members in the order they were added.
 using Json = nlohmann::ordered_json;
 
-// One line, newline included. Bytes that are not UTF-8 become U+FFFD: writing never fails.
-inline std::string to_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-}
+// One line, newline included. Bytes that are not UTF-8 become U+FFFD: writing never fails. All
+// control characters are escaped, because a terminal may obey those that JSON allows as well.
+std::string to_line(const Json& json);
 
 // The double that prints as `value` does: as few digits as identify the float (at most 9), instead
 // of the 17 that its exact value has.

@@ -3,7 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <string>
+
+#include "gguf/reader.h"
 
 namespace engine::tools {
 namespace {
@@ -15,23 +18,33 @@ bool parse(const std::string& text, T& value) {
   return error == std::errc() && rest == end;
 }
 
+// CLI11 puts the option's name in front.
+std::string expected(const std::string& what, const std::string& got) {
+  return "expected " + what + ", got " + (got.empty() ? "nothing" : gguf::printable(got));
+}
+
 }  // namespace
 
-CLI::Validator number_within(double low, double high, const std::string& range) {
-  const auto check = [low, high, range](std::string& text) {
+CLI::Validator number_within(NumberRange range) {
+  const auto check = [range](std::string& text) {
     double value = 0;
-    const bool good = parse(text, value) && value >= low && value <= high;  // false for NaN
-    return good ? std::string() : "'" + text + "' is not a number, " + range;
+    const bool good = parse(text, value) && range.contains(value);
+    return good ? std::string() : expected("a number from " + range.text(), text);
   };
-  return CLI::Validator(check, range);
+  return CLI::Validator(check, range.text());
 }
 
-CLI::Validator whole_number() {
-  const auto check = [](std::string& text) {
-    std::uint64_t value = 0;
-    return parse(text, value) ? std::string() : "'" + text + "' is not a whole number of 64 bits";
+template <class T>
+CLI::Validator whole_number(T low) {
+  const std::string range = "a whole number from " + std::to_string(low) + " to " +
+                            std::to_string(std::numeric_limits<T>::max());
+  const auto check = [low, range](std::string& text) {
+    T value = 0;
+    return parse(text, value) && value >= low ? std::string() : expected(range, text);
   };
-  return CLI::Validator(check, "0 to 2^64-1");
+  return CLI::Validator(check, std::to_string(low) + " or more");
 }
+template CLI::Validator whole_number(int);
+template CLI::Validator whole_number(std::uint64_t);
 
 }  // namespace engine::tools

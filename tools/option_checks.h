@@ -2,7 +2,7 @@
 // fit.
 #pragma once
 
-#include <string>
+#include "tools/number_range.h"
 
 namespace CLI {
 class Validator;
@@ -10,9 +10,9 @@ class Validator;
 
 namespace engine::tools {
 
-// A finite number of low..high; `range` says so in words.
-CLI::Validator number_within(double low, double high, const std::string& range);
-// A whole number of 0..2^64-1, in decimal.
-CLI::Validator whole_number();
+CLI::Validator number_within(NumberRange range);
+// A whole number from `low` to the largest T, in decimal. T is int or std::uint64_t.
+template <class T>
+CLI::Validator whole_number(T low);
 
 }  // namespace engine::tools

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "tools/program.h"
@@ -11,7 +13,8 @@
 namespace engine::tools {
 namespace {
 
-constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
+// Far above what any context holds; tokenizing a longer text only to refuse it is a waste.
+constexpr std::size_t kMaxPromptBytes = std::size_t{16} << 20;
 
 // All bytes, but for one newline at the end, which echo and editors put there.
 Result<std::string> read_all(std::FILE* file, const std::string& name) {
@@ -19,7 +22,7 @@ Result<std::string> read_all(std::FILE* file, const std::string& name) {
   char buffer[16384];
   while (const std::size_t n = std::fread(buffer, 1, sizeof buffer, file)) {
     text.append(buffer, n);
-    if (text.size() > kMaxPromptBytes) return bad_input(name + " is longer than 64 MiB");
+    if (text.size() > kMaxPromptBytes) return bad_input(name + " is longer than 16 MiB");
   }
   if (std::ferror(file) != 0) return bad_input("cannot read " + name);
   if (text.ends_with('\n')) text.pop_back();
@@ -29,7 +32,9 @@ Result<std::string> read_all(std::FILE* file, const std::string& name) {
 Result<std::string> read_file(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              std::fclose);
-  if (!file) return bad_input("cannot open the prompt file " + path);
+  if (!file)
+    return bad_input("cannot open the prompt file '" + path +
+                     "': " + std::generic_category().message(errno));
   return read_all(file.get(), path);
 }
 

@@ -11,7 +11,7 @@ namespace engine::tools {
 
 // -p, -f and standard input, joined by newlines; nothing if none of them is there, which on a
 // terminal means a conversation. Errors: invalid_argument for an unreadable file, an empty prompt,
-// or one above 64 MiB.
+// or a part above 16 MiB.
 Result<std::optional<std::string>> read_prompt(const CliOptions& options);
 
 }  // namespace engine::tools

@@ -247,11 +247,12 @@ std::vector<HostileCase> type_cases() {
   std::vector<HostileCase> cases;
   for (const char* key : {"general.architecture", "general.name", "gemma3.rope.scaling.type"})
     append_wrong_types(cases, key, ValueType::string);
-  for (const char* key : {"general.alignment", "gemma3.block_count", "gemma3.context_length",
-                          "gemma3.embedding_length", "gemma3.feed_forward_length",
-                          "gemma3.attention.head_count", "gemma3.attention.head_count_kv",
-                          "gemma3.attention.key_length", "gemma3.attention.value_length",
-                          "gemma3.attention.sliding_window", "gemma3.rope.dimension_count"})
+  for (const char* key :
+       {"general.alignment", "general.file_type", "gemma3.block_count", "gemma3.context_length",
+        "gemma3.embedding_length", "gemma3.feed_forward_length", "gemma3.attention.head_count",
+        "gemma3.attention.head_count_kv", "gemma3.attention.key_length",
+        "gemma3.attention.value_length", "gemma3.attention.sliding_window",
+        "gemma3.rope.dimension_count"})
     append_wrong_types(cases, key, ValueType::u32);
   for (const char* key :
        {"gemma3.attention.layer_norm_rms_epsilon", "gemma3.rope.freq_base",

@@ -1,9 +1,14 @@
 // The vocabulary: lists that contradict each other, special ids, byte tokens.
+#include "tokenizer/vocab.h"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string>
 
+#include "gguf/reader.h"
 #include "tests/hostile/hostile_case.h"
 #include "tests/hostile/wrong_types.h"
 
@@ -198,9 +203,29 @@ std::vector<HostileCase> type_cases() {
   for (const char* name : {"bos", "eos", "eot", "unknown", "padding"})
     append_wrong_types(cases, "tokenizer.ggml." + std::string(name) + "_token_id", ValueType::u32);
   append_wrong_types(cases, "tokenizer.ggml.model", ValueType::string);
+  append_wrong_types(cases, "tokenizer.ggml.pre", ValueType::string);
   append_wrong_types(cases, "tokenizer.ggml.add_bos_token", ValueType::boolean);
+  append_wrong_types(cases, "tokenizer.ggml.add_eos_token", ValueType::boolean);
   append_wrong_types(cases, "tokenizer.ggml.add_space_prefix", ValueType::boolean);
   return cases;
+}
+
+// Gemma's prompts never end in EOS, whatever the key says.
+TEST(AddEos, IsIgnoredWithAWarning) {
+  for (const bool add_eos : {false, true}) {
+    GgufFile file = tiny_model();
+    file.set("tokenizer.ggml.add_eos_token", add_eos);
+    const Bytes bytes = file.build();
+    const auto reader = gguf::Reader::open(bytes);
+    ASSERT_TRUE(reader) << reader.status().message();
+    const auto vocab = tokenizer::Vocab::from_file(*reader, 512);
+    ASSERT_TRUE(vocab) << vocab.status().message();
+    const auto mentions = [](const std::string& warning) {
+      return warning.find("add_eos_token") != std::string::npos;
+    };
+    const auto warnings = vocab->warnings();
+    EXPECT_EQ(std::count_if(warnings.begin(), warnings.end(), mentions), add_eos ? 1 : 0);
+  }
 }
 
 ENGINE_HOSTILE_SUITE(TokenList, list_cases());

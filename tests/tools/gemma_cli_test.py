@@ -78,6 +78,43 @@ class ExitCodes(unittest.TestCase):
                 with self.subTest(path=path):
                     self.check(3, "-m", path, "-p", "x")
 
+    def test_messages_tell_the_range_and_what_was_given(self):
+        whole = "a whole number from 0 to 2147483647, got "
+        for flag, value, expected in (
+            ("--top-k", "-1", whole + "-1"),
+            ("--top-k", "1.5", whole + "1.5"),
+            ("--threads", "2147483648", whole + "2147483648"),
+            ("--chunk", "-1", whole + "-1"),
+            ("--max-tokens", "-2", "a whole number from -1 to 2147483647, got -2"),
+            ("--seed", "-1", "a whole number from 0 to 18446744073709551615, got -1"),
+            ("--temp", "1e99", "a number from 0 to 1e+38, got 1e99"),
+            ("--repeat-penalty", "1e-40", "a number from 1e-37 to 1e+38, got 1e-40"),
+            ("--ctx", "9999", "a whole number from 0 to 4096, the context length of the file, got 9999"),
+        ):
+            with self.subTest(flag=flag, value=value):
+                message = self.check(2, "-m", MODEL, "-p", "x", f"{flag}={value}")
+                self.assertTrue(message.startswith(f"error: {flag}: expected {expected}\n"), message)
+
+    def test_messages_about_files_name_the_path(self):
+        self.assertIn("path of the GGUF file is empty", self.check(3, "-m", "", "-p", "x"))
+        self.assertIn("'/nowhere': No such file", self.check(2, "-m", MODEL, "-f", "/nowhere"))
+        with open(MODEL, "rb") as file:
+            model = file.read()
+        with tempfile.NamedTemporaryFile() as file:
+            # What only the engine looks at, and what the reader finds.
+            for broken in (model.replace(b"gemma3", b"gemma9", 1), model[:40_000]):
+                file.seek(0)
+                file.truncate()
+                file.write(broken)
+                file.flush()
+                message = self.check(3, "-m", file.name, "-p", "x")
+                self.assertTrue(message.startswith(f"error: {file.name}: "), message)
+                self.assertEqual(message.count(file.name), 1)
+
+    def test_prompt_of_more_than_16_mib(self):
+        message = self.check(2, "-m", MODEL, stdin=b"a" * (16 * 2**20 + 1))
+        self.assertIn("longer than 16 MiB", message)
+
     def test_device(self):
         self.check(4, "-m", MODEL, "-p", "x", "--device", "cuda")
 
@@ -131,6 +168,13 @@ class Answers(unittest.TestCase):
         self.assertEqual(answer("-p", "hello", "-n", "0", *GREEDY)["ids"], [])
         made = answer("-p", "hello", "-n", "-1", "--ctx", "50", *GREEDY)
         self.assertEqual(len(made["ids"]) + len(made["prompt_ids"]), 50)
+
+    def test_a_full_context_is_told(self):
+        args = ("-m", MODEL, "-p", "hello", "--ctx", "20", *GREEDY)
+        warning = b"warning: the context of 20 tokens is full\n"
+        self.assertEqual(cli(*args, "-n", "-1").stderr, warning)
+        self.assertEqual(cli(*args, "-n", "-1", "-q").stderr, b"")
+        self.assertEqual(cli(*args, "-n", "2").stderr, b"")
 
     def test_stop(self):
         text = answer("-p", "hello", "-n", "40", "--seed", "5", "--ignore-eos")["text"]
@@ -311,6 +355,12 @@ class Terminal(TerminalCase):
         self.assertEqual(self.process.wait(timeout=60), 0)
         self.assertGreaterEqual(self.process.stdout.read().count(b"\n"), 3)
 
+    def test_commands_may_end_in_spaces(self):
+        self.type("/reset  ")
+        self.type("/exit \t")
+        self.assertEqual(self.process.wait(timeout=60), 0)
+        self.assertNotIn(b"no such command", self.process.stderr.read())
+
     def test_end_of_input_leaves(self):
         self.read_until(b"> ")
         os.write(self.keyboard, b"\x04")
@@ -320,6 +370,26 @@ class Terminal(TerminalCase):
         self.read_until(b"> ")
         self.process.send_signal(signal.SIGINT)
         self.assertEqual(self.process.wait(timeout=60), 130)
+
+
+class Banner(TerminalCase):
+    def banner(self, *args):
+        self.open(*args)
+        banner = self.read_until(b"> ")
+        self.type("/exit")
+        self.assertEqual(self.process.wait(timeout=60), 0)
+        return banner
+
+    def test_chat(self):
+        self.assertIn("/reset forgets the conversation", self.banner("--chat"))
+
+    def test_raw_mode_holds_no_conversation(self):
+        banner = self.banner("--raw")
+        self.assertIn("/exit", banner)
+        self.assertNotIn("conversation", banner)
+
+    def test_quiet(self):
+        self.assertEqual(self.banner("--chat", "-q"), "> ")
 
 
 class LongTerminalAnswer(TerminalCase):

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import tempfile
+import time
 import unittest
 
 from programs import BIN, MODEL, N_VOCAB, TINY, run, start
@@ -41,6 +42,19 @@ class ExitCodes(unittest.TestCase):
                 result = run("gemma-eval", *args)
                 self.assertEqual((result.returncode, result.stdout), (code, b""), result.stderr)
                 self.assertTrue(result.stderr.startswith(b"error: "), result.stderr)
+
+    def test_messages_name_what_is_wrong(self):
+        for expected, args in (
+            ("'nosuch' is no command; the commands are tokenize,", ["-m", MODEL, "nosuch"]),
+            ("a command is missing", ["-m", MODEL]),
+            ("cannot open '/nowhere.jsonl': No such file", ["logits", "-m", MODEL, "/nowhere.jsonl"]),
+            ("/../nowhere.gguf: cannot open: No such file", ["logits", "-m", "/../nowhere.gguf"]),
+            ("--ctx: expected a whole number from 0 to 4096,", ["logits", "-m", MODEL, "--ctx", "9999"]),
+            ("--threads: expected a whole number from 0 to 2147483647, got -1", ["logits", "-m", MODEL, "--threads=-1"]),
+        ):
+            with self.subTest(args=args):
+                message = run("gemma-eval", *args).stderr.decode()
+                self.assertTrue(message.startswith("error: " + expected), message)
 
     def test_no_requests(self):
         self.assertEqual(evaluate("tokenize"), [])
@@ -103,6 +117,40 @@ class Lines(unittest.TestCase):
         )
         self.assertEqual([list(answer) for answer in answers], [["error"], ["error"], ["error"], ["ids"]])
 
+    def test_hostile_lines_take_linear_time(self):
+        objects = ",".join(["{}"] * 5_000_000)
+        keys = [str(i) for i in range(1_000_000)]
+        lines = [
+            '{"ids":[%s]}' % objects,
+            "{%s}" % ",".join('"%s":{}' % key for key in keys),
+            "{%s}" % ",".join('"%s":1' % key for key in keys),
+            "{%s}" % ",".join(['"ids":1'] * 1_600_000),
+            '{"ids":[%s]}' % ",".join(["[[]]"] * 3_000_000),
+        ]
+        start_time = time.monotonic()
+        answers = evaluate("detokenize", *(line.encode() for line in lines))
+        # A tenth of it is usual; anything quadratic takes minutes.
+        self.assertLess(time.monotonic() - start_time, 40)
+        for answer in answers:
+            self.assertEqual(list(answer), ["error"])
+
+    def test_shape(self):
+        for line, expected in (
+            ('{"ids":[2,{}]}', "ids: a request holds no object"),
+            ('{"ids":{"a":1}}', "ids: a request holds no object"),
+            ('{"ids":[[[[2]]]]}', "ids: lists are nested deeper than 3"),
+            ("{%s}" % ",".join('"%d":1' % i for i in range(65)), "more than 64 fields"),
+            ("[{}]", "expected a JSON object"),
+            ('{"ids":[1e999]}', "a number is out of range"),
+            ('{"ids":[2]', "error at byte 1"),
+        ):
+            with self.subTest(line=line):
+                (answer,) = evaluate("detokenize", line.encode())
+                self.assertIn(expected, answer["error"])
+
+    def test_of_equal_fields_the_last_counts(self):
+        self.assertEqual(*evaluate("tokenize", b'{"text": "a", "text": "b"}', {"text": "b"}))
+
     def test_the_last_newline_may_be_missing(self):
         result = run("gemma-eval", "tokenize", "-m", MODEL, stdin=b'{"text": "a"}\n{"text": "b"}')
         self.assertEqual(result.stdout.count(b"ids"), 2)
@@ -131,6 +179,13 @@ class Tokens(unittest.TestCase):
         tokenized = evaluate("tokenize", *({"text": text} for text in texts))
         self.assertEqual(tokenized[0], {"ids": []})  # no BOS
         self.assertEqual(evaluate("detokenize", *tokenized), [{"text": text} for text in texts])
+
+    def test_control_characters_are_escaped(self):
+        text = "\x7f\x80\x9b31m\x9f\xa0\x1b"
+        (ids,) = evaluate("tokenize", {"text": text})
+        result = run("gemma-eval", "detokenize", "-m", MODEL, stdin=json.dumps(ids).encode())
+        self.assertEqual(json.loads(result.stdout), {"text": text})
+        self.assertIn("\\u007f\\u0080\\u009b31m\\u009f\xa0\\u001b", result.stdout.decode())
 
     def test_parse_special(self):
         plain = evaluate("tokenize", {"text": "<bos>"})[0]["ids"]
@@ -257,6 +312,18 @@ class Generate(unittest.TestCase):
                 "generate", {"ids": IDS, "max_tokens": max_tokens, "ignore_eos": True}, args=["--ctx", "50"]
             )
             self.assertEqual((len(made["ids"]), made["finish_reason"]), (n, "length"))
+
+    def test_errors_tell_the_range_and_what_was_given(self):
+        for field, value, expected in (
+            ("temperature", 1e300, "a number from 0 to 1e+38, got 1e+300"),
+            ("temperature", "1", "a number from 0 to 1e+38, got string"),
+            ("repeat_penalty", 1e-40, "a number from 1e-37 to 1e+38, got 1e-40"),
+            ("top_p", 1.5, "a number from 0 to 1, got 1.5"),
+            ("top_k", -1, "a whole number from 0 to 2147483647, got -1"),
+        ):
+            with self.subTest(field=field, value=value):
+                (answer,) = evaluate("generate", {"ids": IDS, field: value})
+                self.assertEqual(answer, {"error": field + ": expected " + expected})
 
     def test_bad_requests(self):
         for field, values in {
