@@ -148,7 +148,9 @@ TEST(StopMatcher, HoldsNeverMoreThanNeeded) {
 
 TEST(StopMatcher, IsLinear) {
   // A text that keeps a long stop all but complete: a quadratic search would take minutes.
-  StopMatcher matcher({std::string(500'000, 'a') + "b"});
+  std::string stop(500'000, 'a');
+  stop.push_back('b');
+  StopMatcher matcher({stop});
   const auto start = std::chrono::steady_clock::now();
   std::size_t n_shown = 0;
   for (int i = 0; i < 1'000'000; ++i) n_shown += matcher.push("a").size();
