@@ -32,6 +32,9 @@ struct Leaf {
 extern const Leaf kScalarLeaf;
 #if defined(__x86_64__)
 extern const Leaf kAvx2Leaf;
+extern const Leaf kAvxVnniLeaf;
+extern const Leaf kAvx512VlVnniLeaf;
+extern const Leaf kAvx512VnniLeaf;
 #endif
 
 }  // namespace engine::cpu

@@ -20,6 +20,8 @@ void matmul_items(const op::MatmulArgs& a, int begin, int end) {
   if (a.w.layout == op::Layout::rows) return matmul_rows<S>(a, begin, end);
   switch (a.w.type) {
     case gguf::Type::q8_0:
+      if (a.w.layout == op::Layout::split_planes)
+        return planes_groups<S, Q8_0SplitPlanes>(a, begin, end);
       return planes_groups<S, Q8_0Planes>(a, begin, end);
     case gguf::Type::q5_0:
       return planes_groups<S, Q5_0Planes>(a, begin, end);

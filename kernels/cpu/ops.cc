@@ -18,7 +18,7 @@ int row_grain(int row_elements) { return std::max(1, kGrain / std::max(1, row_el
 
 // y = decoded row of w.
 void decode_matrix_row(const op::Matrix& w, int row, float* y) {
-  if (w.layout == op::Layout::planes) return decode_row(w, row, y);
+  if (w.layout != op::Layout::rows) return decode_row(w, row, y);
   const std::size_t n = static_cast<std::size_t>(w.n_in), first = static_cast<std::size_t>(row) * n;
   if (w.type == gguf::Type::f32) {
     std::memcpy(y, reinterpret_cast<const float*>(w.data) + first, n * sizeof(float));
@@ -60,8 +60,7 @@ void quantize(const op::QuantizeArgs& a, Pool& pool) {
 
 void matmul(const op::MatmulArgs& a, Pool& pool) {
   if (a.n_t == 0) return;
-  const int items =
-      a.w.layout == op::Layout::planes ? (a.w.n_out + kGroup - 1) / kGroup : a.w.n_out;
+  const int items = a.w.layout == op::Layout::rows ? a.w.n_out : (a.w.n_out + kGroup - 1) / kGroup;
   pool.parallel_for(items, 1, [&](int begin, int end) { pool.leaf().matmul(a, begin, end); });
 }
 
