@@ -42,7 +42,7 @@ constexpr Leaf make_leaf() {
       .matmul = matmul_items<S>,
       .rope = rope_rows<S>,
       .kv_write = kv_write_rows<S>,
-      .attention = attention_pairs<S>,
+      .attention = attention_queries<S>,
       .residual = residual_elements<S>,
       .geglu = geglu_elements<S>,
       .logsumexp = logsumexp_rows<S>,

@@ -75,7 +75,9 @@ void kv_write(const op::KvWriteArgs& a, Pool& pool) {
 }
 
 void attention(const op::AttentionArgs& a, Pool& pool) {
-  pool.parallel_for(a.n_t * a.n_h, 1,
+  const int n_queries = a.n_t * a.n_h;
+  const int grain = std::clamp(n_queries / pool.n_threads(), 1, kAttentionGroup);
+  pool.parallel_for(n_queries, grain,
                     [&](int begin, int end) { pool.leaf().attention(a, begin, end); });
 }
 

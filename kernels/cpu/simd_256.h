@@ -75,13 +75,34 @@ struct Simd256 {
   static I loadi(const std::uint8_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
-  static void storei(std::int32_t* p, I v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v);
+  // Stores v, the values of elements i, i+1, …, as 16-bit integers at their op::quad_position.
+  static void store_quads(std::int16_t* q, int i, I v) {
+    const __m256i low_halves =
+        _mm256_setr_epi8(0, 1, 8, 9, 4, 5, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                         0, 1, 8, 9, 4, 5, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1);
+    const __m256i quads = _mm256_shuffle_epi8(v, low_halves);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(q + i),
+                     _mm256_castsi256_si128(_mm256_permute4x64_epi64(quads, 0b1000)));
   }
   static I load_u8(const std::uint8_t* p) { return _mm256_cvtepu8_epi32(load_64(p)); }
   static I load_i8(const std::uint8_t* p) { return _mm256_cvtepi8_epi32(load_64(p)); }
 
+  // The largest lane, and the sum of the lanes.
+  static std::int32_t reduce_max(I v) {
+    return reduce(v, [](__m128i a, __m128i b) { return _mm_max_epi32(a, b); });
+  }
+  static std::int32_t reduce_add(I v) {
+    return reduce(v, [](__m128i a, __m128i b) { return _mm_add_epi32(a, b); });
+  }
+
  private:
+  template <class Fn>
+  static std::int32_t reduce(I v, const Fn& join) {
+    __m128i m = join(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    m = join(m, _mm_shuffle_epi32(m, 0b01001110));
+    m = join(m, _mm_shuffle_epi32(m, 0b10110001));
+    return _mm_cvtsi128_si32(m);
+  }
   static __m128i load_128(const std::uint16_t* p) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   }

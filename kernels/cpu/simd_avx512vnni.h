@@ -75,9 +75,18 @@ struct Avx512Vnni {
     return from_bits(shl<16>(_mm512_cvtepu16_epi32(load_256(p))));
   }
   static I loadi(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
-  static void storei(std::int32_t* p, I v) { _mm512_storeu_si512(p, v); }
+  // Stores v, the values of elements i, i+1, …, as 16-bit integers at their op::quad_position.
+  static void store_quads(std::int16_t* q, int i, I v) {
+    const __m256i quads = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //
+                                           0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + i),
+                        _mm256_shuffle_epi8(_mm512_cvtepi32_epi16(v), quads));
+  }
   static I load_u8(const std::uint8_t* p) { return _mm512_cvtepu8_epi32(load_128(p)); }
   static I load_i8(const std::uint8_t* p) { return _mm512_cvtepi8_epi32(load_128(p)); }
+  // The largest lane, and the sum of the lanes.
+  static std::int32_t reduce_max(I v) { return _mm512_reduce_max_epi32(v); }
+  static std::int32_t reduce_add(I v) { return _mm512_reduce_add_epi32(v); }
 
  private:
   static __m256i load_256(const std::uint16_t* p) {

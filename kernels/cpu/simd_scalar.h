@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/op/convert.h"
+#include "kernels/op/quantize.h"
 #include "kernels/op/simd.h"
 
 namespace engine::cpu {
@@ -28,11 +29,15 @@ struct ScalarSimd : op::Scalar {
     std::memcpy(&v, p, sizeof v);
     return v;
   }
-  static void storei(std::int32_t* p, I v) { *p = v; }
+  static void store_quads(std::int16_t* q, int i, I v) {
+    q[op::quad_position(i)] = static_cast<std::int16_t>(v);
+  }
   static I load_u8(const std::uint8_t* p) { return *p; }
   static I load_i8(const std::uint8_t* p) { return static_cast<std::int8_t>(*p); }
 
   static I maxi(I a, I b) { return a > b ? a : b; }
+  static std::int32_t reduce_max(I v) { return v; }
+  static std::int32_t reduce_add(I v) { return v; }
   static F neg(F a) { return -a; }
   // a where the mask's bits are set, b where not.
   static I blend_bits(I mask, I a, I b) { return (mask & a) | (~mask & b); }
