@@ -1,5 +1,5 @@
-// The forward pass on a pool of the test's own: how many parallel regions, each a barrier, a token
-// takes.
+// The forward pass on pools of the test's own, which may have more threads than a model would start:
+// how many parallel regions, each a barrier, a token takes, and that threads change no bit.
 #include "engine/forward.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 
 #include "engine/cpu_ops.h"
 #include "engine/kv_cache.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
 namespace engine {
@@ -50,6 +51,7 @@ struct Fixture {
   Config config;
   KvCache cache;
   Weights weights;
+  std::vector<float> logits;  // of the last row
 
  private:
   Regions count(const std::vector<op::KvRow>& rows) {
@@ -66,12 +68,13 @@ struct Fixture {
     embed(ops, config, weights, batch, state);
     layers(ops, config, weights, batch, state, 0, weights.layers.size());
     const std::uint64_t second = pool.n_regions();
-    head(ops, config, weights, state.x.data(), 1, state, logits.data());
+    const float* last_row =
+        state.x.data() + state.x.size() - static_cast<std::size_t>(config.d_model);
+    head(ops, config, weights, last_row, 1, state, logits.data());
     return {second - first, pool.n_regions() - second};
   }
 
   State state;
-  std::vector<float> logits;
   int n_past = 0;
 };
 
@@ -89,6 +92,19 @@ TEST(Forward, ATokenTakesFiveRegionsALayerAndOneForTheHead) {
       }
     }
   }
+}
+
+TEST(Forward, TheNumberOfThreadsChangesNoBit) {
+  const auto logits = [](int n_threads) {
+    cpu::Pool pool(n_threads);
+    Fixture model(pool, gguf::Type::q8_0);
+    model.evaluate(67);
+    model.evaluate(1);
+    return model.logits;
+  };
+  const std::vector<float> expected = logits(1);
+  for (const int n_threads : {2, 3, 5, 64})
+    EXPECT_TRUE(test::same_bits(logits(n_threads), expected)) << n_threads << " threads";
 }
 
 TEST(Forward, OneThreadTakesNone) {
