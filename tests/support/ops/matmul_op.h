@@ -58,6 +58,7 @@ class MatmulOp : public FloatOutput {
     return compare_output([&](std::size_t i) { return 0x1p-24 * roundings * sizes[i]; });
   }
   std::size_t bytes() const { return planes_ ? planes_->n_bytes() : rows_.n_bytes(); }
+  std::size_t multiply_adds() const { return count(shape_.n_t, shape_.n_out, shape_.n_in); }
 
  private:
   op::MatmulArgs args(const Weights& w, int first, int n) {
