@@ -30,6 +30,9 @@ class StageLog {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
+  // In the order of their first calls.
+  const std::vector<Stage>& stages() const { return stages_; }
+
   // One line a stage in the order of their first calls, and what lies between the stages: medians
   // over the passes, and the share of `bandwidth`, in bytes a second, that the bytes make.
   std::string report(double bandwidth) const;

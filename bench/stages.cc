@@ -77,7 +77,9 @@ class Bench {
 
 Status run(const Options& options) {
   const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
-  if (!isa) return Status(Code::invalid_argument, "ENGINE_CPU_ISA: unknown here");
+  if (!isa)
+    return Status(Code::invalid_argument,
+                  "ENGINE_CPU_ISA names an instruction set that this machine does not run");
   cpu::Pool pool(options.n_threads > 0 ? options.n_threads : cpu::default_threads(), *isa);
   ENGINE_ASSIGN(const gguf::Reader file, gguf::Reader::open(std::filesystem::path(options.model)));
   ENGINE_ASSIGN(test::ForwardPass pass, test::ForwardPass::load(file, pool));
