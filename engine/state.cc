@@ -12,6 +12,7 @@ void resize(Activations& a, std::size_t n_rows, int width) {
   a.q.resize(n);
   a.scale.resize(n / op::kBlock);
   a.sum16.resize(n / op::kSubSum);
+  a.product16.resize(n / op::kSubSum);
 }
 
 void fill(RopeTable& table, double base, double factor, int head_dim,
