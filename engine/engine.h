@@ -44,8 +44,9 @@ enum class Device { automatic, cpu, cuda };
 
 struct ModelOptions {
   Device device = Device::automatic;
-  int n_threads = 0;  // 0: physical cores allowed by affinity and cgroup quota; larger values are
-                      // clamped to 256
+  // 0: physical cores allowed by affinity and cgroup quota. More than the processors so allowed, or
+  // than 256, are clamped with a warning.
+  int n_threads = 0;
   bool check_tensors = false;  // read all weights for NaN and infinity at load (VALUE)
   ProgressFn progress = {};
   LogSink log = {};

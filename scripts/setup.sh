@@ -79,7 +79,8 @@ install_missing() {
 
 install_build_packages() {
   install_missing g++:g++ cmake:cmake ninja:ninja-build python3:python3 CLI/CLI.hpp:libcli11-dev \
-    gtest/gtest.h:libgtest-dev nlohmann/json.hpp:nlohmann-json3-dev spdlog/spdlog.h:libspdlog-dev
+    benchmark/benchmark.h:libbenchmark-dev gtest/gtest.h:libgtest-dev nlohmann/json.hpp:nlohmann-json3-dev \
+    spdlog/spdlog.h:libspdlog-dev
 }
 
 # --- model --------------------------------------------------------------------------------------

@@ -1,14 +1,42 @@
 // Memory for kernels to read and write in tests and benchmarks.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <vector>
 
 namespace engine::test {
+
+// Puts large arrays into huge pages where the system grants them, as the engine does with weights:
+// a benchmark would otherwise measure page tables.
+template <class T>
+struct HugePageAllocator {
+  using value_type = T;
+  HugePageAllocator() = default;
+  template <class U>
+  HugePageAllocator(const HugePageAllocator<U>&) {}
+
+  T* allocate(std::size_t n) {
+    void* memory = ::operator new(n * sizeof(T), alignment(n));
+    if (is_large(n)) ::madvise(memory, n * sizeof(T), MADV_HUGEPAGE);
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, std::size_t n) { ::operator delete(memory, alignment(n)); }
+  bool operator==(const HugePageAllocator&) const = default;
+
+ private:
+  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  static bool is_large(std::size_t n) { return n * sizeof(T) >= kHugePage; }
+  static std::align_val_t alignment(std::size_t n) {
+    return std::align_val_t{is_large(n) ? kHugePage : alignof(std::max_align_t)};
+  }
+};
 
 // n elements that start `misalign` elements past a 64-byte boundary, between two guards. Everything
 // starts out as 0xFF bytes, which are NaN as floats and as fp16: an element that a kernel forgot to
@@ -19,10 +47,14 @@ class Buffer {
  public:
   explicit Buffer(std::size_t n, std::size_t misalign = 0)
       : storage_(n * sizeof(T) + misalign * sizeof(T) + kAlignment + 2 * kGuard, kPoison),
-        size_(n) {
+        size_(n),
+        misalign_(misalign) {
     const auto start = reinterpret_cast<std::uintptr_t>(storage_.data()) + kGuard;
     const std::uintptr_t aligned = (start + kAlignment - 1) / kAlignment * kAlignment;
     data_ = reinterpret_cast<T*>(aligned) + misalign;
+  }
+  Buffer(const Buffer& other) : Buffer(other.size_, other.misalign_) {
+    std::copy(other.begin(), other.end(), begin());
   }
   Buffer(Buffer&&) = default;  // moving keeps the storage, hence data_
   Buffer& operator=(Buffer&&) = default;
@@ -51,8 +83,8 @@ class Buffer {
  private:
   static constexpr std::size_t kAlignment = 64, kGuard = 64;
   static constexpr unsigned char kPoison = 0xFF;
-  std::vector<unsigned char> storage_;
-  std::size_t size_;
+  std::vector<unsigned char, HugePageAllocator<unsigned char>> storage_;
+  std::size_t size_, misalign_;
   T* data_;
 };
 

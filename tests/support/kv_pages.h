@@ -21,6 +21,8 @@ class TestPages {
     for (int s = 0; s < n_sequences; ++s) tables_.push_back(pages_.data() + s * n_pages_);
   }
 
+  TestPages(TestPages&&) = default;  // no copies: the tables point into the storage
+
   op::KvPages pages() const { return {tables_.data()}; }
   const op::KvShape& shape() const { return shape_; }
 

@@ -53,11 +53,24 @@ class AttentionOp : public FloatOutput {
     const std::vector<double> head_tolerances = tolerances();
     return compare_output([&](std::size_t i) { return head_tolerances[i / count(shape_.kv.d)]; });
   }
+  // Rows of a sequence share its keys: each counts once.
   std::size_t bytes() const {
+    std::vector<int> first(count(n_sequences()), n_positions()), end(first.size());
+    for (const op::KvRow& row : shape_.rows) {
+      const std::size_t s = count(row.sequence);
+      first[s] = std::min(first[s], first_visible(row));
+      end[s] = std::max(end[s], row.attend_until + 1);
+    }
+    std::size_t keys = 0;
+    for (std::size_t s = 0; s < first.size(); ++s) keys += count(std::max(0, end[s] - first[s]));
+    return keys * 2 * count(shape_.kv.n_kv, shape_.kv.d) * shape_.kv.element_bytes();
+  }
+  static constexpr bool kFloatMultiply = true;
+  std::size_t multiply_adds() const {
     std::size_t keys = 0;
     for (const op::KvRow& row : shape_.rows)
       keys += count(row.attend_until + 1 - first_visible(row));
-    return keys * 2 * count(shape_.kv.n_kv, shape_.kv.d) * shape_.kv.element_bytes();
+    return keys * 2 * count(shape_.n_h, shape_.kv.d);
   }
 
  private:

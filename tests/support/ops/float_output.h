@@ -8,6 +8,11 @@
 //   string mismatch()        "" if the last run agrees with the reference as the contract demands
 //   Bits bits()              the last run's results, to the bit
 //   size_t bytes()           memory that a run has to move, for a benchmark's GB/s
+//
+// and, where the op is made of them, for its GOP/s:
+//
+//   size_t multiply_adds()   of a run
+//   kFloatMultiply           is there if they are of floats, not of integers
 #pragma once
 
 #include "tests/support/buffer.h"

@@ -49,15 +49,16 @@ class MatmulOp : public FloatOutput {
     ref::matmul(args(rows_, 0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) {
-    cpu::matmul(args(planes_ ? *planes_ : rows_, first, n), pool);
-  }
+  void run(int first, int n, cpu::Pool& pool) { cpu::matmul(cpu_args(first, n), pool); }
+  // Columns first .. first+n-1.
+  op::MatmulArgs cpu_args(int first, int n) { return args(planes_ ? *planes_ : rows_, first, n); }
   std::string mismatch() const {
     const std::vector<double> sizes = sums_of_magnitudes();
     const double roundings = shape_.n_in / op::kBlock + 12;
     return compare_output([&](std::size_t i) { return 0x1p-24 * roundings * sizes[i]; });
   }
   std::size_t bytes() const { return planes_ ? planes_->n_bytes() : rows_.n_bytes(); }
+  std::size_t multiply_adds() const { return count(shape_.n_t, shape_.n_out, shape_.n_in); }
 
  private:
   op::MatmulArgs args(const Weights& w, int first, int n) {
