@@ -29,6 +29,7 @@ struct Options {
   int n_threads = 0;
   int n = 0;      // tokens of a prompt, steps, or prompt tokens of a sequence
   int depth = 0;  // tokens that each session holds before
+  int batch = 1;
   bool is_greedy = false;
   bool warm_up = true;
 };
@@ -89,6 +90,22 @@ Result<double> greedy_seconds(const Model& model, int depth, int n) {
   return seconds_since(start);
 }
 
+// n steps of one token in each of several sessions.
+Result<double> batch_seconds(const Model& model, int depth, int n, int batch) {
+  std::vector<Session> sessions;
+  for (int s = 0; s < batch; ++s) {
+    ENGINE_ASSIGN(Session session, session_at(model, depth, n));
+    sessions.push_back(std::move(session));
+  }
+  std::vector<Session*> pointers;
+  for (Session& session : sessions) pointers.push_back(&session);
+  const std::vector<Token> tokens = random_tokens(model, n * batch);
+  const Clock::time_point start = Clock::now();
+  for (std::size_t i = 0; i < tokens.size(); i += pointers.size())
+    ENGINE_TRY(decode_batch(pointers, {&tokens[i], pointers.size()}));
+  return seconds_since(start);
+}
+
 // From the prompt to its first sampled token.
 Result<double> first_token_seconds(const Model& model, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, 0, n));
@@ -133,6 +150,15 @@ Status run_steps(const Options& options, Json& report) {
   if (options.warm_up) ENGINE_TRY(measure(model, 0, 1).status());
   ENGINE_ASSIGN(const double seconds, measure(model, options.depth, options.n));
   add_rate(report, options.n, seconds);
+  return {};
+}
+
+Status run_batch(const Options& options, Json& report) {
+  ENGINE_ASSIGN(const Model model, load(options, report));
+  if (options.warm_up) ENGINE_TRY(batch_seconds(model, 0, 1, options.batch).status());
+  ENGINE_ASSIGN(const double seconds,
+                batch_seconds(model, options.depth, options.n, options.batch));
+  add_rate(report, options.n * options.batch, seconds);
   return {};
 }
 
@@ -200,6 +226,9 @@ struct Program {
     add_depth(steps);
     steps->add_flag("--greedy", options.is_greedy,
                     "go on with the most likely token, chosen by sample()");
+    CLI::App* batch = add("batch", "steps of several sequences at once", run_batch, "steps");
+    add_depth(batch);
+    batch->add_option("--sequences", options.batch)->required()->check(CLI::PositiveNumber);
     add("ttft", "from a prompt to its first token, sampled greedily", run_first_token, "tokens");
     add("load", "from an unloaded model to the first token", run_load, "tokens of the prompt");
     add("roofline", "what the machine can do; needs no model", run_roofline);
@@ -214,7 +243,7 @@ double peak_resident_bytes() {
 
 int run(const Program& program) {
   const Options& o = program.options;
-  Json report = {{"kind", program.name}, {"n", o.n}, {"depth", o.depth}};
+  Json report = {{"kind", program.name}, {"n", o.n}, {"depth", o.depth}, {"sequences", o.batch}};
   const Status status = program.command(o, report);
   if (!status.ok()) {
     std::cerr << "error: " << status.message() << '\n';

@@ -23,7 +23,8 @@ def report(command, *args):
 
 class EngineBench(unittest.TestCase):
     def test_rates(self):
-        for command, n_tokens in ((("pp", 16), 16), (("tg", 4), 4), (("tg", 4, "--greedy"), 4)):
+        for command, n_tokens in ((("pp", 16), 16), (("tg", 4), 4), (("tg", 4, "--greedy"), 4),
+                                  (("batch", 4, "--sequences", 3), 12)):
             for depth in (0, 7):
                 with self.subTest(command=command, depth=depth):
                     got = report(*command, "-m", MODEL, "-t", 1, "--depth", depth)
