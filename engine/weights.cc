@@ -17,20 +17,23 @@ constexpr std::size_t kSliceBytes = 1 << 20;  // of a file read at a time by one
 // Shapes were checked against Config, which holds them as int.
 int as_int(std::uint64_t value) { return static_cast<int>(value); }
 
-bool becomes_planes(const gguf::Tensor& tensor) { return cpu::has_planes(tensor.type); }
-
-// A tensor's bytes in memory.
-std::size_t stored_bytes(const gguf::Tensor& tensor) {
-  const std::size_t bytes =
-      becomes_planes(tensor)
-          ? cpu::planes_bytes(tensor.type, as_int(tensor.n_rows()), as_int(tensor.row_elements()))
-          : tensor.n_bytes;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 std::size_t row_bytes(const gguf::Tensor& tensor) {
   const gguf::TypeTraits& traits = gguf::traits(tensor.type);
   return tensor.row_elements() / traits.block_elements * traits.block_bytes;
+}
+
+// What a tensor becomes in memory, but for the place. The head is a matrix of its own kind: it is
+// read once a token, and its high nibbles alone nearly tell which logits are large.
+op::Matrix stored_form(const gguf::Tensor& tensor, bool is_head) {
+  op::Layout layout = is_head ? op::Layout::split_planes : op::Layout::planes;
+  if (!cpu::has_layout(tensor.type, layout)) layout = op::Layout::planes;
+  if (!cpu::has_layout(tensor.type, layout)) layout = op::Layout::rows;
+  return {tensor.type, layout, as_int(tensor.n_rows()), as_int(tensor.row_elements()), nullptr};
+}
+
+std::size_t stored_bytes(const gguf::Tensor& tensor, const op::Matrix& m) {
+  const std::size_t bytes = m.layout == op::Layout::rows ? tensor.n_bytes : cpu::planes_bytes(m);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 // True if every value that decoding multiplies with is finite: floats, or the fp16 scales of a
@@ -70,12 +73,11 @@ class Loader {
         next_(arena.data()),
         total_bytes_(total_bytes) {}
 
-  Result<op::Matrix> matrix(const gguf::Tensor& tensor) {
-    const op::Matrix m = {tensor.type,
-                          becomes_planes(tensor) ? op::Layout::planes : op::Layout::rows,
-                          as_int(tensor.n_rows()), as_int(tensor.row_elements()), next_};
-    ENGINE_TRY(fill(tensor, next_));
-    next_ += stored_bytes(tensor);
+  Result<op::Matrix> matrix(const gguf::Tensor& tensor, bool is_head = false) {
+    op::Matrix m = stored_form(tensor, is_head);
+    m.data = next_;
+    ENGINE_TRY(fill(tensor, m, next_));
+    next_ += stored_bytes(tensor, m);
     return m;
   }
 
@@ -85,7 +87,7 @@ class Loader {
   }
 
  private:
-  Status fill(const gguf::Tensor& tensor, std::byte* to) {
+  Status fill(const gguf::Tensor& tensor, const op::Matrix& m, std::byte* to) {
     const int n_rows = as_int(tensor.n_rows());
     const int rows_a_slice = slice_rows(tensor);
     const int n_slices = (n_rows + rows_a_slice - 1) / rows_a_slice;
@@ -97,7 +99,7 @@ class Loader {
         pool_.parallel_for(count, 1, [&](int begin, int end) {
           for (int s = first + begin; s < first + end; ++s)
             note(no_throw([&] {
-              return fill_rows(tensor, to, s * rows_a_slice,
+              return fill_rows(tensor, m, to, s * rows_a_slice,
                                std::min(n_rows, (s + 1) * rows_a_slice));
             }));
         });
@@ -124,10 +126,11 @@ class Loader {
     if (failure_.ok()) failure_ = std::move(status);
   }
 
-  Status fill_rows(const gguf::Tensor& tensor, std::byte* to, int begin, int end) {
+  Status fill_rows(const gguf::Tensor& tensor, const op::Matrix& m, std::byte* to, int begin,
+                   int end) {
     const std::size_t bytes = static_cast<std::size_t>(end - begin) * row_bytes(tensor);
     const std::size_t from = static_cast<std::size_t>(begin) * row_bytes(tensor);
-    const bool planes = becomes_planes(tensor);
+    const bool planes = m.layout != op::Layout::rows;
     std::vector<std::byte> slice(planes ? bytes : 0);
     const std::span<std::byte> rows = planes ? std::span(slice) : std::span(to + from, bytes);
     ENGINE_TRY(file_.read(tensor, from, rows));
@@ -136,13 +139,10 @@ class Loader {
                     "tensor " + std::string(tensor.name) + ": NaN or infinity in rows " +
                         std::to_string(begin) + " to " + std::to_string(end - 1));
     if (!planes) return {};
-    const int n_in = as_int(tensor.row_elements());
-    const std::size_t group_bytes = cpu::planes_bytes(tensor.type, cpu::kGroup, n_in);
     for (int row = begin; row < end; row += cpu::kGroup)
-      cpu::pack_group(tensor.type,
+      cpu::pack_group(m, row / cpu::kGroup,
                       slice.data() + static_cast<std::size_t>(row - begin) * row_bytes(tensor),
-                      std::min(cpu::kGroup, end - row), n_in,
-                      to + static_cast<std::size_t>(row / cpu::kGroup) * group_bytes);
+                      std::min(cpu::kGroup, end - row), to);
     return {};
   }
 
@@ -178,10 +178,11 @@ Result<LayerWeights> load_layer(Loader& loader, const LayerTensors& t) {
 Result<Weights> Weights::load(const gguf::Reader& file, const TensorTable& table, cpu::Pool& pool,
                               const LoadOptions& options) {
   // 1 memory for all tensors
+  const gguf::Tensor& head = table.output != nullptr ? *table.output : *table.token_embd;
   std::size_t arena_bytes = 0;
   std::uint64_t file_bytes = 0;
   for (const gguf::Tensor* tensor : table.all()) {
-    arena_bytes += stored_bytes(*tensor);
+    arena_bytes += stored_bytes(*tensor, stored_form(*tensor, tensor == &head));
     file_bytes += tensor->n_bytes;
   }
   Weights weights;
@@ -189,11 +190,11 @@ Result<Weights> Weights::load(const gguf::Reader& file, const TensorTable& table
 
   // 2 read and repack
   Loader loader(file, pool, options, weights.memory, file_bytes);
-  ENGINE_ASSIGN(weights.token_embd, loader.matrix(*table.token_embd));
+  ENGINE_ASSIGN(weights.token_embd, loader.matrix(*table.token_embd, table.token_embd == &head));
   ENGINE_ASSIGN(weights.output_norm, loader.vector(*table.output_norm));
   weights.output = weights.token_embd;
   if (table.output != nullptr) {
-    ENGINE_ASSIGN(weights.output, loader.matrix(*table.output));
+    ENGINE_ASSIGN(weights.output, loader.matrix(*table.output, true));
   }
   for (const LayerTensors& tensors : table.layers) {
     ENGINE_ASSIGN(LayerWeights layer, load_layer(loader, tensors));

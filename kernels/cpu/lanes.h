@@ -1,6 +1,8 @@
 // Loops and reductions over a vector class that several kernels share.
 #pragma once
 
+#include <limits>
+
 #include "kernels/op/order.h"
 
 namespace engine::cpu {
@@ -39,6 +41,21 @@ void sum_in_lanes(int n, float* lanes, const Fn& accumulate) {
       T::store(lanes + l, accumulate.template operator()<T>(T::load(lanes + l), base + l));
     });
   }
+}
+
+// The largest of n numbers, NaN passed over; minus infinity if there is none.
+template <class S>
+float max_of(const float* x, int n) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  float lanes[S::kLanes];
+  float rest = kLowest;
+  int i = 0;
+  typename S::F m = S::set(kLowest);
+  for (; i + S::kLanes <= n; i += S::kLanes) m = S::max(S::load(x + i), m);
+  S::store(lanes, m);
+  for (; i < n; ++i) rest = x[i] > rest ? x[i] : rest;
+  for (float lane : lanes) rest = lane > rest ? lane : rest;
+  return rest;
 }
 
 }  // namespace engine::cpu

@@ -16,13 +16,17 @@
 
 namespace engine::cpu {
 
+// Queries (a head of a row each) that attention serves with one pass over keys and values, where
+// adjacent work items share a KV head.
+inline constexpr int kAttentionGroup = 4;
+
 struct Leaf {
   void (*rmsnorm)(const op::RmsNormArgs&, int begin, int end);    // rows
   void (*quantize)(const op::QuantizeArgs&, int begin, int end);  // rows
   void (*matmul)(const op::MatmulArgs&, int begin, int end);     // output rows, or groups of planes
   void (*rope)(const op::RopeArgs&, int begin, int end);         // rows
   void (*kv_write)(const op::KvWriteArgs&, int begin, int end);  // rows
-  void (*attention)(const op::AttentionArgs&, int begin, int end);  // (row, head) pairs, row-major
+  void (*attention)(const op::AttentionArgs&, int begin, int end);  // queries, see attention.h
   void (*residual)(const op::ResidualArgs&, int begin, int end);    // elements
   void (*geglu)(const op::GegluArgs&, int begin, int end);          // elements
   void (*logsumexp)(const op::LogSumExpArgs&, int begin, int end);  // rows
@@ -32,6 +36,9 @@ struct Leaf {
 extern const Leaf kScalarLeaf;
 #if defined(__x86_64__)
 extern const Leaf kAvx2Leaf;
+extern const Leaf kAvxVnniLeaf;
+extern const Leaf kAvx512VlVnniLeaf;
+extern const Leaf kAvx512VnniLeaf;
 #endif
 
 }  // namespace engine::cpu

@@ -20,6 +20,8 @@ void matmul_items(const op::MatmulArgs& a, int begin, int end) {
   if (a.w.layout == op::Layout::rows) return matmul_rows<S>(a, begin, end);
   switch (a.w.type) {
     case gguf::Type::q8_0:
+      if (a.w.layout == op::Layout::split_planes)
+        return planes_groups<S, Q8_0SplitPlanes>(a, begin, end);
       return planes_groups<S, Q8_0Planes>(a, begin, end);
     case gguf::Type::q5_0:
       return planes_groups<S, Q5_0Planes>(a, begin, end);
@@ -40,7 +42,7 @@ constexpr Leaf make_leaf() {
       .matmul = matmul_items<S>,
       .rope = rope_rows<S>,
       .kv_write = kv_write_rows<S>,
-      .attention = attention_pairs<S>,
+      .attention = attention_queries<S>,
       .residual = residual_elements<S>,
       .geglu = geglu_elements<S>,
       .logsumexp = logsumexp_rows<S>,

@@ -3,27 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 
 #include "kernels/cpu/lanes.h"
 #include "kernels/op/logsumexp.h"
 #include "kernels/op/math.h"
 
 namespace engine::cpu {
-
-template <class S>
-float max_of(const float* x, int n) {
-  constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  float lanes[S::kLanes];
-  float rest = kLowest;
-  int i = 0;
-  typename S::F m = S::set(kLowest);
-  for (; i + S::kLanes <= n; i += S::kLanes) m = S::max(S::load(x + i), m);
-  S::store(lanes, m);
-  for (; i < n; ++i) rest = x[i] > rest ? x[i] : rest;
-  for (float lane : lanes) rest = lane > rest ? lane : rest;
-  return rest;
-}
 
 template <class S>
 void logsumexp_rows(const op::LogSumExpArgs& a, int begin, int end) {

@@ -18,7 +18,7 @@ int row_grain(int row_elements) { return std::max(1, kGrain / std::max(1, row_el
 
 // y = decoded row of w.
 void decode_matrix_row(const op::Matrix& w, int row, float* y) {
-  if (w.layout == op::Layout::planes) return decode_row(w, row, y);
+  if (w.layout != op::Layout::rows) return decode_row(w, row, y);
   const std::size_t n = static_cast<std::size_t>(w.n_in), first = static_cast<std::size_t>(row) * n;
   if (w.type == gguf::Type::f32) {
     std::memcpy(y, reinterpret_cast<const float*>(w.data) + first, n * sizeof(float));
@@ -60,8 +60,7 @@ void quantize(const op::QuantizeArgs& a, Pool& pool) {
 
 void matmul(const op::MatmulArgs& a, Pool& pool) {
   if (a.n_t == 0) return;
-  const int items =
-      a.w.layout == op::Layout::planes ? (a.w.n_out + kGroup - 1) / kGroup : a.w.n_out;
+  const int items = a.w.layout == op::Layout::rows ? a.w.n_out : (a.w.n_out + kGroup - 1) / kGroup;
   pool.parallel_for(items, 1, [&](int begin, int end) { pool.leaf().matmul(a, begin, end); });
 }
 
@@ -76,7 +75,9 @@ void kv_write(const op::KvWriteArgs& a, Pool& pool) {
 }
 
 void attention(const op::AttentionArgs& a, Pool& pool) {
-  pool.parallel_for(a.n_t * a.n_h, 1,
+  const int n_queries = a.n_t * a.n_h;
+  const int grain = std::clamp(n_queries / pool.n_threads(), 1, kAttentionGroup);
+  pool.parallel_for(n_queries, grain,
                     [&](int begin, int end) { pool.leaf().attention(a, begin, end); });
 }
 

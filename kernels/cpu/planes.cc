@@ -7,10 +7,17 @@ namespace engine::cpu {
 namespace {
 
 using gguf::Type;
+using op::Layout;
 
-// Calls fn.operator()<Format>() for a type with planes.
+// Calls fn.operator()<Format>() if the type has this layout.
 template <class Fn>
-bool visit_format(Type type, Fn&& fn) {
+bool visit_format(Type type, Layout layout, Fn&& fn) {
+  if (layout == Layout::rows) return false;
+  if (layout == Layout::split_planes) {
+    if (type != Type::q8_0) return false;
+    fn.template operator()<Q8_0SplitPlanes>();
+    return true;
+  }
   switch (type) {
     case Type::q8_0:
       fn.template operator()<Q8_0Planes>();
@@ -29,12 +36,15 @@ bool visit_format(Type type, Fn&& fn) {
   }
 }
 
+// A group that is being written.
+std::uint8_t* writable(const std::uint8_t* at) { return const_cast<std::uint8_t*>(at); }
+
 void put_half(std::uint8_t* at, int r, std::uint16_t value) { std::memcpy(at + 2 * r, &value, 2); }
 
-std::uint16_t get_half(const std::uint8_t* at, int r) {
+float get_half(const std::uint8_t* at, int r) {
   std::uint16_t value;
   std::memcpy(&value, at + 2 * r, 2);
-  return value;
+  return gguf::f32_from_f16(value);
 }
 
 // Byte c of row r's word in plane `index` of [..][16 rows] words.
@@ -44,137 +54,159 @@ void put_word(std::uint8_t* plane, int index, int r, std::uint32_t word) {
   std::memcpy(plane + word_byte(index, r, 0), &word, sizeof word);
 }
 
-// Stores row r's unsigned values of a block: words[k] holds the four bytes of quad k.
+// Nibbles [4 pairs][16 rows] of bits shift .. shift + 3 of the words.
+void put_nibbles(std::uint8_t* plane, int r, const std::uint32_t (&words)[8], int shift) {
+  const auto nibbles = [&](int k) { return words[k] >> shift & 0x0F0F0F0Fu; };
+  for (int m = 0; m < 4; ++m) put_word(plane, m, r, nibbles(2 * m) | nibbles(2 * m + 1) << 4);
+}
+
+int get_nibble(const std::uint8_t* plane, int r, int quad, int c) {
+  return plane[word_byte(quad / 2, r, c)] >> (4 * (quad % 2)) & 15;
+}
+
+// Stores row r's unsigned values of block b: words[k] holds the four bytes of quad k.
 template <class Format>
-void put_quants(std::uint8_t* block, int r, const std::uint32_t (&words)[8]) {
+void put_quants(const Group<Format>& group, int b, int r, const std::uint32_t (&words)[8]) {
+  std::uint8_t* quants = writable(group.block_quants(b));
   if constexpr (std::is_same_v<Format, Q8_0Planes>) {
-    for (int k = 0; k < 8; ++k) put_word(block, k, r, words[k]);
+    for (int k = 0; k < 8; ++k) put_word(quants, k, r, words[k]);
+  } else if constexpr (std::is_same_v<Format, Q8_0SplitPlanes>) {
+    put_nibbles(quants, r, words, 4);
+    put_nibbles(writable(group.block_low(b)), r, words, 0);
   } else {
-    for (int m = 0; m < 4; ++m)
-      put_word(block, m, r, (words[2 * m] & 0x0F0F0F0Fu) | (words[2 * m + 1] & 0x0F0F0F0Fu) << 4);
+    put_nibbles(quants, r, words, 0);
   }
   if constexpr (std::is_same_v<Format, Q5_0Planes>) {
     std::uint32_t bits = 0;
     for (int k = 0; k < 8; ++k) bits |= ((words[k] >> 4) & 0x01010101u) << k;
-    put_word(block + Format::kBits, 0, r, bits);
+    put_word(quants + kBitsAt, 0, r, bits);
   }
   if constexpr (std::is_same_v<Format, Q6_KPlanes>) {
     std::uint32_t bits[2] = {};
     for (int k = 0; k < 8; ++k) bits[k / 4] |= ((words[k] >> 4) & 0x03030303u) << (2 * (k % 4));
-    for (int half = 0; half < 2; ++half) put_word(block + Format::kBits, half, r, bits[half]);
+    for (int half = 0; half < 2; ++half) put_word(quants + kBitsAt, half, r, bits[half]);
+  }
+}
+
+template <class Format>
+int get_quant(const Group<Format>& group, int b, int r, int i) {
+  const std::uint8_t* quants = group.block_quants(b);
+  const int quad = i / 4, c = i % 4;
+  int u = 0;
+  if constexpr (std::is_same_v<Format, Q8_0Planes>) {
+    u = quants[word_byte(quad, r, c)];
+  } else if constexpr (std::is_same_v<Format, Q8_0SplitPlanes>) {
+    u = get_nibble(quants, r, quad, c) << 4 | get_nibble(group.block_low(b), r, quad, c);
+  } else {
+    u = get_nibble(quants, r, quad, c);
+  }
+  if constexpr (std::is_same_v<Format, Q5_0Planes>)
+    u |= (quants[kBitsAt + word_byte(0, r, c)] >> quad & 1) << 4;
+  if constexpr (std::is_same_v<Format, Q6_KPlanes>)
+    u |= (quants[kBitsAt + word_byte(quad / 4, r, c)] >> (2 * (quad % 4)) & 3) << 4;
+  return u - Format::kOffset;
+}
+
+// Scales of block b for row r; inner: b's place in the file's block.
+template <class Format>
+void put_scales(const Group<Format>& group, int b, int r, const typename Format::Block& from,
+                int inner) {
+  std::uint8_t* scales = writable(group.block_scales(b));
+  std::uint8_t* head = writable(group.head(b));
+  if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
+    put_half(head, r, from.d);
+    put_half(head + kDminAt, r, from.dmin);
+    scales[r] = static_cast<std::uint8_t>(from.sub_scale(inner));
+    scales[kSecondScale + r] = static_cast<std::uint8_t>(from.sub_min(inner));
+  } else if constexpr (std::is_same_v<Format, Q6_KPlanes>) {
+    put_half(head, r, from.d);
+    scales[r] = static_cast<std::uint8_t>(from.sub_scale(2 * inner));
+    scales[kSecondScale + r] = static_cast<std::uint8_t>(from.sub_scale(2 * inner + 1));
+  } else {
+    put_half(scales, r, from.d);
   }
 }
 
 // The unsigned values of 32 elements of a file block from `first` on, as the words of eight quads.
 template <class Format>
 void unsigned_quads(const typename Format::Block& from, int first, std::uint32_t (&words)[8]) {
-  std::uint8_t values[32];
-  for (int i = 0; i < 32; ++i)
+  std::uint8_t values[op::kBlock];
+  for (int i = 0; i < op::kBlock; ++i)
     values[i] = static_cast<std::uint8_t>(from.quant(first + i) + Format::kOffset);
   std::memcpy(words, values, sizeof words);
 }
 
 template <class Format>
-int get_quant(const std::uint8_t* block, int r, int i) {
-  const int quad = i / 4, c = i % 4;
-  if constexpr (std::is_same_v<Format, Q8_0Planes>) {
-    return block[word_byte(quad, r, c)] - Format::kOffset;
-  } else {
-    int u = (block[word_byte(quad / 2, r, c)] >> (4 * (quad % 2))) & 15;
-    if constexpr (std::is_same_v<Format, Q5_0Planes>)
-      u |= ((block[Format::kBits + word_byte(0, r, c)] >> quad) & 1) << 4;
-    if constexpr (std::is_same_v<Format, Q6_KPlanes>)
-      u |= ((block[Format::kBits + word_byte(quad / 4, r, c)] >> (2 * (quad % 4))) & 3) << 4;
-    return u - Format::kOffset;
-  }
-}
-
-// Scales of block b (of 32) of one file block, for row r of the group.
-template <class Format>
-void put_scales(std::uint8_t* head, std::uint8_t* block, int r, int b,
-                const typename Format::Block& from) {
-  if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
-    put_half(head + Format::kHeadD, r, from.d);
-    put_half(head + Format::kHeadDmin, r, from.dmin);
-    block[Format::kScales + r] = static_cast<std::uint8_t>(from.sub_scale(b));
-    block[Format::kMinima + r] = static_cast<std::uint8_t>(from.sub_min(b));
-  } else if constexpr (std::is_same_v<Format, Q6_KPlanes>) {
-    put_half(head + Format::kHeadD, r, from.d);
-    for (int half = 0; half < 2; ++half)
-      block[Format::kScales + 16 * half + r] =
-          static_cast<std::uint8_t>(from.sub_scale(2 * b + half));
-  } else {
-    put_half(block + Format::kD, r, from.d);
-  }
+void clear(const Group<Format>& group, int n_blocks) {
+  std::memset(writable(group.quants), 0, Group<Format>::bytes(n_blocks));
+  std::memset(writable(group.low), 0, static_cast<std::size_t>(n_blocks) * Format::kLowBytes);
 }
 
 template <class Format>
-void pack(const std::byte* rows, int n_rows, int n_in, std::uint8_t* group) {
+void pack(const Group<Format>& group, const std::byte* rows, int n_rows, int n_in) {
   using Block = typename Format::Block;
-  const int n_blocks = n_in / 32;
-  if (n_rows < kGroup) std::memset(group, 0, group_bytes<Format>(n_blocks));
-  const std::size_t row_bytes = static_cast<std::size_t>(n_in / Block::kElements) * sizeof(Block);
-  for (int r = 0; r < n_rows; ++r) {
-    const std::byte* row = rows + static_cast<std::size_t>(r) * row_bytes;
-    for (int b = 0; b < n_blocks; ++b) {
+  constexpr int kInner = Block::kElements / op::kBlock;  // blocks of 32 in a file block
+  const int n_blocks = n_in / op::kBlock;
+  if (n_rows < kGroup) clear(group, n_blocks);
+  const std::byte* at = rows;
+  for (int r = 0; r < n_rows; ++r)
+    for (int b = 0; b < n_blocks; b += kInner, at += sizeof(Block)) {
       Block from;
-      std::memcpy(&from, row + static_cast<std::size_t>(b / Format::kSuperBlocks) * sizeof(Block),
-                  sizeof(Block));
-      std::uint8_t* block = group + block_offset<Format>(b);
-      const int inner = b % Format::kSuperBlocks;
-      put_scales<Format>(group + head_offset<Format>(b), block, r, inner, from);
-      std::uint32_t words[8];
-      unsigned_quads<Format>(from, 32 * inner, words);
-      put_quants<Format>(block, r, words);
+      std::memcpy(&from, at, sizeof from);
+      for (int inner = 0; inner < kInner; ++inner) {
+        std::uint32_t words[8];
+        unsigned_quads<Format>(from, op::kBlock * inner, words);
+        put_quants<Format>(group, b + inner, r, words);
+        put_scales<Format>(group, b + inner, r, from, inner);
+      }
     }
-  }
 }
 
 // Weight (r, i of block b) with the roundings of gguf::decode: only the final difference rounds.
 template <class Format>
-float decode(const std::uint8_t* group, int b, int r, int i) {
-  const std::uint8_t* head = group + head_offset<Format>(b);
-  const std::uint8_t* block = group + block_offset<Format>(b);
-  const float q = static_cast<float>(get_quant<Format>(block, r, i));
-  const auto half = [r](const std::uint8_t* at) { return gguf::f32_from_f16(get_half(at, r)); };
+float decode(const Group<Format>& group, int b, int r, int i) {
+  const std::uint8_t *scales = group.block_scales(b), *head = group.head(b);
+  const auto q = static_cast<float>(get_quant<Format>(group, b, r, i));
   if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
-    const float scaled =
-        half(head + Format::kHeadD) * static_cast<float>(block[Format::kScales + r]) * q;
-    return scaled - half(head + Format::kHeadDmin) * static_cast<float>(block[Format::kMinima + r]);
+    const float scaled = get_half(head, r) * static_cast<float>(scales[r]) * q;
+    return scaled - get_half(head + kDminAt, r) * static_cast<float>(scales[kSecondScale + r]);
   } else if constexpr (std::is_same_v<Format, Q6_KPlanes>) {
-    const auto s = static_cast<std::int8_t>(block[Format::kScales + 16 * (i / 16) + r]);
-    return half(head + Format::kHeadD) * static_cast<float>(s) * q;
+    const auto s = static_cast<std::int8_t>(scales[kSecondScale * (i / 16) + r]);
+    return get_half(head, r) * static_cast<float>(s) * q;
   } else {
-    return half(block + Format::kD) * q;
+    return get_half(scales, r) * q;
   }
 }
 
 }  // namespace
 
-bool has_planes(Type type) {
-  return visit_format(type, []<class Format>() {});
+bool has_layout(Type type, Layout layout) {
+  return layout == Layout::rows || visit_format(type, layout, []<class Format>() {});
 }
 
-std::size_t planes_bytes(Type type, int n_out, int n_in) {
+std::size_t planes_bytes(const op::Matrix& w) {
   std::size_t bytes = 0;
-  visit_format(type, [&]<class Format>() {
+  visit_format(w.type, w.layout, [&]<class Format>() {
+    const int n_blocks = w.n_in / op::kBlock;
     bytes =
-        static_cast<std::size_t>((n_out + kGroup - 1) / kGroup) * group_bytes<Format>(n_in / 32);
+        static_cast<std::size_t>((w.n_out + kGroup - 1) / kGroup) *
+        (Group<Format>::bytes(n_blocks) + static_cast<std::size_t>(n_blocks) * Format::kLowBytes);
   });
   return bytes;
 }
 
-void pack_group(Type type, const std::byte* rows, int n_rows, int n_in, std::byte* dst) {
-  visit_format(type, [&]<class Format>() {
-    pack<Format>(rows, n_rows, n_in, reinterpret_cast<std::uint8_t*>(dst));
-  });
+void pack_group(const op::Matrix& w, int group, const std::byte* rows, int n_rows, std::byte* to) {
+  op::Matrix at = w;
+  at.data = to;
+  visit_format(w.type, w.layout,
+               [&]<class Format>() { pack(Group<Format>(at, group), rows, n_rows, w.n_in); });
 }
 
 void decode_row(const op::Matrix& w, int row, float* y) {
-  visit_format(w.type, [&]<class Format>() {
-    const auto* group = reinterpret_cast<const std::uint8_t*>(w.data) +
-                        static_cast<std::size_t>(row / kGroup) * group_bytes<Format>(w.n_in / 32);
-    for (int i = 0; i < w.n_in; ++i) y[i] = decode<Format>(group, i / 32, row % kGroup, i % 32);
+  visit_format(w.type, w.layout, [&]<class Format>() {
+    const Group<Format> group(w, row / kGroup);
+    for (int i = 0; i < w.n_in; ++i)
+      y[i] = decode<Format>(group, i / op::kBlock, row % kGroup, i % op::kBlock);
   });
 }
 

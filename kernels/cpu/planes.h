@@ -1,4 +1,4 @@
-// Layout::planes: how the CPU backend stores Q8_0, Q5_0, Q4_K and Q6_K matrices.
+// How the CPU backend stores Q8_0, Q5_0, Q4_K and Q6_K matrices (Layout::planes, split_planes).
 //
 // Rows come in groups of 16 (the last one padded with zero rows), so that a vector holds one value
 // of 16 or 8 rows and a row's sum stays in one lane. Inputs come in blocks of 32, eight quads of
@@ -10,12 +10,18 @@
 //   bits above the nibble: byte c of the row's word has those of column c, quad k at bit k (Q5_0,
 //   one bit, [16 rows] words) or at bit 2*(k % 4) (Q6_K, two bits, [2 halves][16 rows] words)
 //
-//          head of 8 blocks          block of 32                                      bytes
-//   Q8_0   none                      [quants 512][d f16 x16]                            544
-//   Q5_0   none                      [nibbles 256][bits 64][d f16 x16]                  352
-//   Q4_K   [d f16 x16][dmin f16 x16] [nibbles 256][s u8 x16][n u8 x16]                  288
-//   Q6_K   [d f16 x16][pad 32]       [nibbles 256][bits 128][s i8 x16 of each half]     416
-// The pad keeps every block 32-byte aligned and every group a multiple of 64 bytes.
+// A group holds the quants of all blocks, then the scales of all blocks, then the heads, one for
+// every eight blocks; it is padded to 64 bytes, so that every vector of quants is aligned.
+//
+//                 quants of a block           scales of a block           head of 8 blocks
+//   Q8_0          [bytes 512]                 [d f16 x16]
+//   Q8_0, split   [high nibbles 256]          [d f16 x16]
+//   Q5_0          [nibbles 256][bits 64]      [d f16 x16]
+//   Q4_K          [nibbles 256]               [s u8 x16][n u8 x16]        [d f16 x16][dmin f16 x16]
+//   Q6_K          [nibbles 256][bits 128]     [s i8 x16 of each half]     [d f16 x16]
+//
+// In split planes the low nibbles, 256 bytes a block, follow the last group, in the groups' order:
+// exact screening of a large head then reads little more than half of it.
 #pragma once
 
 #include <cstddef>
@@ -23,64 +29,88 @@
 
 #include "gguf/types.h"
 #include "kernels/op/matrix.h"
+#include "kernels/op/order.h"
 
 namespace engine::cpu {
 
-inline constexpr int kGroup = 16;  // rows interleaved
+inline constexpr int kGroup = 16;      // rows interleaved
+inline constexpr int kHeadBlocks = 8;  // blocks that share a head
 
 struct Q8_0Planes {
   using Block = gguf::BlockQ8_0;
-  static constexpr int kOffset = 128, kBlockBytes = 544, kHeadBytes = 0;
-  static constexpr int kSuperBlocks = 1;  // blocks of 32 that share one head
-  static constexpr int kD = 512;          // where a part begins, in bytes from its block or head
+  static constexpr int kOffset = 128;
+  static constexpr int kQuantBytes = 512, kLowBytes = 0, kScaleBytes = 32, kHeadBytes = 0;
+};
+struct Q8_0SplitPlanes {
+  using Block = gguf::BlockQ8_0;
+  static constexpr int kOffset = 128;
+  static constexpr int kQuantBytes = 256, kLowBytes = 256, kScaleBytes = 32, kHeadBytes = 0;
 };
 struct Q5_0Planes {
   using Block = gguf::BlockQ5_0;
-  static constexpr int kOffset = 16, kBlockBytes = 352, kHeadBytes = 0;
-  static constexpr int kSuperBlocks = 1;
-  static constexpr int kBits = 256, kD = 320;
+  static constexpr int kOffset = 16;
+  static constexpr int kQuantBytes = 320, kLowBytes = 0, kScaleBytes = 32, kHeadBytes = 0;
 };
 struct Q4_KPlanes {
   using Block = gguf::BlockQ4_K;
-  static constexpr int kOffset = 0, kBlockBytes = 288, kHeadBytes = 64;
-  static constexpr int kSuperBlocks = 8;
-  static constexpr int kScales = 256, kMinima = 272;
-  static constexpr int kHeadD = 0, kHeadDmin = 32;
+  static constexpr int kOffset = 0;
+  static constexpr int kQuantBytes = 256, kLowBytes = 0, kScaleBytes = 32, kHeadBytes = 64;
 };
 struct Q6_KPlanes {
   using Block = gguf::BlockQ6_K;
-  static constexpr int kOffset = 32, kBlockBytes = 416, kHeadBytes = 64;
-  static constexpr int kSuperBlocks = 8;
-  static constexpr int kBits = 256, kScales = 384;  // the scales of the second half 16 bytes on
-  static constexpr int kHeadD = 0;
+  static constexpr int kOffset = 32;
+  static constexpr int kQuantBytes = 384, kLowBytes = 0, kScaleBytes = 32, kHeadBytes = 32;
+};
+inline constexpr int kBitsAt = 256;      // the bits above the nibble, within a block's quants
+inline constexpr int kSecondScale = 16;  // Q4_K's n, Q6_K's s of the second half, within the scales
+inline constexpr int kDminAt = 32;       // within Q4_K's head
+
+// Where the parts of one group begin.
+template <class Format>
+struct Group {
+  const std::uint8_t *quants, *low, *scales, *heads;
+
+  // Inlined everywhere, because leaves compiled for different instruction sets must not share code.
+  [[gnu::always_inline]] static constexpr std::size_t bytes(int n_blocks) {
+    const std::size_t n = static_cast<std::size_t>(n_blocks);
+    const std::size_t all =
+        n * (Format::kQuantBytes + Format::kScaleBytes) + n / kHeadBlocks * Format::kHeadBytes;
+    return (all + 63) / 64 * 64;
+  }
+
+  [[gnu::always_inline]] Group(const op::Matrix& w, int group) {
+    const auto* base = reinterpret_cast<const std::uint8_t*>(w.data);
+    const std::size_t n = static_cast<std::size_t>(w.n_in / op::kBlock),
+                      g = static_cast<std::size_t>(group),
+                      n_groups = static_cast<std::size_t>((w.n_out + kGroup - 1) / kGroup);
+    quants = base + g * bytes(w.n_in / op::kBlock);
+    scales = quants + n * Format::kQuantBytes;
+    heads = scales + n * Format::kScaleBytes;
+    low = base + n_groups * bytes(w.n_in / op::kBlock) + g * n * Format::kLowBytes;
+  }
+
+  [[gnu::always_inline]] const std::uint8_t* block_quants(int b) const {
+    return quants + b * Format::kQuantBytes;
+  }
+  [[gnu::always_inline]] const std::uint8_t* block_low(int b) const {
+    return low + b * Format::kLowBytes;
+  }
+  [[gnu::always_inline]] const std::uint8_t* block_scales(int b) const {
+    return scales + b * Format::kScaleBytes;
+  }
+  [[gnu::always_inline]] const std::uint8_t* head(int b) const {
+    return heads + b / kHeadBlocks * Format::kHeadBytes;
+  }
 };
 
-// Bytes of one group of 16 rows with n_blocks blocks of 32 inputs.
-template <class Format>
-constexpr std::size_t group_bytes(int n_blocks) {
-  return static_cast<std::size_t>(n_blocks / Format::kSuperBlocks) *
-         (Format::kHeadBytes + Format::kSuperBlocks * Format::kBlockBytes);
-}
-
-// The head (scales shared by kSuperBlocks blocks) and the bytes of block b of a group.
-template <class Format>
-constexpr std::size_t head_offset(int b) {
-  return group_bytes<Format>(Format::kSuperBlocks) *
-         static_cast<std::size_t>(b / Format::kSuperBlocks);
-}
-template <class Format>
-constexpr std::size_t block_offset(int b) {
-  return head_offset<Format>(b) + Format::kHeadBytes +
-         static_cast<std::size_t>(b % Format::kSuperBlocks) * Format::kBlockBytes;
-}
-
-// True for the types that have a planes layout.
-bool has_planes(gguf::Type type);
-// Bytes of n_out rows of n_in inputs in this layout; has_planes(type).
-std::size_t planes_bytes(gguf::Type type, int n_out, int n_in);
-// Converts n_rows file rows (1..16; the rest of the group becomes zero rows) into one group at dst.
-void pack_group(gguf::Type type, const std::byte* rows, int n_rows, int n_in, std::byte* dst);
-// y[i] = weight (row, i) of a planes matrix, decoded exactly as gguf::decode does.
+// True if matrices of the type can be stored in the layout.
+bool has_layout(gguf::Type type, op::Layout layout);
+// Bytes of the matrix (its data is not read) in its layout, planes or split_planes.
+std::size_t planes_bytes(const op::Matrix& w);
+// Converts n_rows file rows (1..16; the rest of the group becomes zero rows) into a group of w, whose
+// memory begins at `to`. Different groups may be packed at the same time.
+void pack_group(const op::Matrix& w, int group, const std::byte* rows, int n_rows, std::byte* to);
+// y[i] = weight (row, i) of w, decoded exactly as gguf::decode does.
 void decode_row(const op::Matrix& w, int row, float* y);
 
 }  // namespace engine::cpu

@@ -17,11 +17,7 @@ template <class S>
 std::int32_t amax_bits(const float* x) {
   typename S::I m = S::seti(0);
   for (int i = 0; i < op::kBlock; i += S::kLanes) m = S::maxi(m, S::bits(S::abs(S::load(x + i))));
-  std::int32_t lanes[S::kLanes];
-  S::storei(lanes, m);
-  std::int32_t bits = 0;
-  for (std::int32_t lane : lanes) bits = lane > bits ? lane : bits;
-  return bits;
+  return S::reduce_max(m);
 }
 
 template <class S>
@@ -32,25 +28,26 @@ void quantize_block(const float* x, std::int16_t* q, float* scale, std::int32_t*
   const bool finite = amax < kInfinityBits;
   const float amax_value = std::bit_cast<float>(amax);
   const bool nonzero = finite && !(amax_value < op::kQuantMinAmax);
-  *scale = nonzero  ? amax_value / op::kQuantMax
-           : finite ? 0.0f
-                    : std::numeric_limits<float>::quiet_NaN();
+  const float step = nonzero  ? amax_value / op::kQuantMax
+                     : finite ? 0.0f
+                              : std::numeric_limits<float>::quiet_NaN();
+  *scale = step;
   // 2 quotients: adding 1.5 * 2^23 rounds to an integer, which the sum's low bits hold
   constexpr float kRound = 0x1.8p+23f;
-  alignas(64) std::int32_t integers[op::kBlock] = {};
-  if (nonzero)
-    for (int i = 0; i < op::kBlock; i += S::kLanes) {
-      const typename S::F v = S::add(S::div(S::load(x + i), S::set(*scale)), S::set(kRound));
-      S::storei(integers + i, S::subi(S::bits(v), S::bits(S::set(kRound))));
-    }
+  const auto quotients = [&](int i) {
+    if (!nonzero) return S::seti(0);
+    const typename S::F v = S::add(S::div(S::load(x + i), S::set(step)), S::set(kRound));
+    return S::subi(S::bits(v), S::bits(S::set(kRound)));
+  };
   // 3 store, with the sums
   for (int half = 0; half < op::kBlock; half += op::kSubSum) {
-    std::int32_t sum = 0;
-    for (int i = half; i < half + op::kSubSum; ++i) {
-      sum += integers[i];
-      q[op::quad_position(i)] = static_cast<std::int16_t>(integers[i]);
+    typename S::I sums = S::seti(0);
+    for (int i = half; i < half + op::kSubSum; i += S::kLanes) {
+      const typename S::I integers = quotients(i);
+      S::store_quads(q, i, integers);
+      sums = S::addi(sums, integers);
     }
-    sum16[half / op::kSubSum] = sum;
+    sum16[half / op::kSubSum] = S::reduce_add(sums);
   }
 }
 

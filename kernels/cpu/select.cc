@@ -1,7 +1,8 @@
 #include "kernels/cpu/select.h"
 
-#include <array>
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -13,44 +14,72 @@ namespace engine::cpu {
 namespace {
 
 #if defined(__x86_64__)
-// clang 14's __builtin_cpu_supports does not know the name. The instructions need the system's
+// clang 14's __builtin_cpu_supports does not know these names. The instructions need the system's
 // support for wide registers too, which the builtin checks for avx2.
 bool has_f16c() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
-#endif
-
-bool machine_has(Isa isa) {
-  switch (isa) {
-    case Isa::scalar:
-      return true;
-    case Isa::avx2:
-#if defined(__x86_64__)
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
-#else
-      return false;
-#endif
-  }
-  return false;
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
+bool has_avxvnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kAvxVnni = 1u << 4;
+  return has_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 &&
+         (eax & kAvxVnni) != 0;
+}
+bool has_avx512vlvnni() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+bool has_avx512vnni() {
+  return has_avx512vlvnni() && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq");
+}
+#endif
 
-constexpr std::array kAll = {Isa::scalar, Isa::avx2};
+struct Level {
+  Isa isa;
+  std::string_view name;
+  const Leaf& (*leaf)();
+  bool (*machine_has)();
+};
+
+// Of this build, in ascending order of preference.
+const Level kLevels[] = {
+    {Isa::scalar, "scalar", []() -> const Leaf& { return kScalarLeaf; }, [] { return true; }},
+#if defined(__x86_64__)
+    {Isa::avx2, "avx2", []() -> const Leaf& { return kAvx2Leaf; }, has_avx2},
+    {Isa::avxvnni, "avxvnni",
+     []() -> const Leaf& { return has_avxvnni() ? kAvxVnniLeaf : kAvx512VlVnniLeaf; },
+     [] { return has_avxvnni() || has_avx512vlvnni(); }},
+    {Isa::avx512vnni, "avx512vnni", []() -> const Leaf& { return kAvx512VnniLeaf; },
+     has_avx512vnni},
+#endif
+};
+
+const Level& level_of(Isa isa) {
+  return *std::find_if(std::begin(kLevels), std::end(kLevels),
+                       [&](const Level& level) { return level.isa == isa; });
+}
 
 }  // namespace
 
-std::string_view name(Isa isa) { return isa == Isa::scalar ? "scalar" : "avx2"; }
+std::string_view name(Isa isa) { return level_of(isa).name; }
+
+const Leaf& leaf(Isa isa) { return level_of(isa).leaf(); }
 
 std::optional<Isa> find_isa(std::string_view wanted) {
-  for (Isa isa : kAll)
-    if (name(isa) == wanted) return isa;
+  for (const Level& level : kLevels)
+    if (level.name == wanted) return level.isa;
   return std::nullopt;
 }
 
 std::vector<Isa> supported_isas() {
   std::vector<Isa> isas;
-  for (Isa isa : kAll)
-    if (machine_has(isa)) isas.push_back(isa);
+  for (const Level& level : kLevels)
+    if (level.machine_has()) isas.push_back(level.isa);
   return isas;
 }
 
@@ -60,15 +89,7 @@ std::optional<Isa> isa_from_environment() {
   const char* wanted = std::getenv("ENGINE_CPU_ISA");
   if (wanted == nullptr || *wanted == '\0') return best_isa();
   const std::optional<Isa> isa = find_isa(wanted);
-  return isa && machine_has(*isa) ? isa : std::nullopt;
-}
-
-const Leaf& leaf(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx2) return kAvx2Leaf;
-#endif
-  static_cast<void>(isa);
-  return kScalarLeaf;
+  return isa && level_of(*isa).machine_has() ? isa : std::nullopt;
 }
 
 }  // namespace engine::cpu

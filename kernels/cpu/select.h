@@ -9,9 +9,11 @@ namespace engine::cpu {
 
 struct Leaf;  // kernels/cpu/leaf.h
 
-enum class Isa { scalar, avx2 };  // in ascending order of preference
+// In ascending order of preference. Which of them exist depends on the architecture built for.
+enum class Isa { scalar, avx2, avxvnni, avx512vnni };
 
-std::string_view name(Isa isa);  // "scalar", "avx2"
+// isa: one that exists in this build.
+std::string_view name(Isa isa);  // as spelt above
 std::optional<Isa> find_isa(std::string_view name);
 std::vector<Isa> supported_isas();  // of this build on this machine, ascending
 Isa best_isa();                     // the last of them

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/op/convert.h"
+#include "kernels/op/quantize.h"
 #include "kernels/op/simd.h"
 
 namespace engine::cpu {
@@ -13,6 +14,9 @@ namespace engine::cpu {
 // apart: each is compiled with its own instruction set, so the linker must never merge them.
 template <class Level>
 struct ScalarSimd : op::Scalar {
+  static constexpr int kTileColumns = 4;  // of a matmul's register tile, 16 rows high
+  static constexpr int kTileGroups = 1;
+  static constexpr int kDirectColumns = 4;
   using Tail = ScalarSimd;  // the class for what is left over when lanes do not divide a length
 
   static F load(const float* p) { return *p; }
@@ -25,16 +29,34 @@ struct ScalarSimd : op::Scalar {
     std::memcpy(&v, p, sizeof v);
     return v;
   }
-  static void storei(std::int32_t* p, I v) { *p = v; }
+  static void store_quads(std::int16_t* q, int i, I v) {
+    q[op::quad_position(i)] = static_cast<std::int16_t>(v);
+  }
   static I load_u8(const std::uint8_t* p) { return *p; }
   static I load_i8(const std::uint8_t* p) { return static_cast<std::int8_t>(*p); }
 
   static I maxi(I a, I b) { return a > b ? a : b; }
+  static std::int32_t reduce_max(I v) { return v; }
+  static std::int32_t reduce_add(I v) { return v; }
   static F neg(F a) { return -a; }
-  // Products of the two signed 16-bit halves, added.
-  static I madd(I a, I b) {
-    return static_cast<std::int16_t>(a & 0xFFFF) * static_cast<std::int16_t>(b & 0xFFFF) +
-           (a >> 16) * (b >> 16);
+  // a where the mask's bits are set, b where not.
+  static I blend_bits(I mask, I a, I b) { return (mask & a) | (~mask & b); }
+  // The same on both 16-bit halves: shr16 shifts in zeros, subi16 wraps.
+  template <int n>
+  static I shr16(I a) {
+    return op::Scalar::shr<n>(a) & static_cast<I>(0xFFFFu >> n << 16 | 0xFFFFu >> n);
+  }
+  static I subi16(I a, I b) { return halves(low(a) - low(b), high(a) - high(b)); }
+  // acc + the products of the two signed 16-bit halves.
+  static I dot2(I acc, I a, I b) {
+    return op::Scalar::addi(acc, op::Scalar::addi(low(a) * low(b), high(a) * high(b)));
+  }
+
+ private:
+  static I low(I a) { return static_cast<std::int16_t>(a & 0xFFFF); }
+  static I high(I a) { return a >> 16; }
+  static I halves(I low, I high) {
+    return static_cast<I>(static_cast<std::uint32_t>(high) << 16) | (low & 0xFFFF);
   }
 };
 

@@ -29,12 +29,17 @@ std::vector<op::KvRow> causal(int first, int n) {
   return rows;
 }
 
+// Query heads on KV heads, with one, two, three, four and eight to share each.
+constexpr std::pair<int, int> kHeads[] = {{1, 1}, {3, 3}, {4, 2}, {3, 1}, {4, 1}, {8, 1}, {8, 4}};
+
+// Five rows around a page border, so that queries which see different slots of a tile, or none, are
+// computed together.
 TEST(Attention, HeadShapes) {
   for (const op::KvType type : kTypes)
-    for (const int d : {16, 32, 64, 72, 128, 256})
-      for (const auto& [n_h, n_kv] : {std::pair{1, 1}, {4, 1}, {4, 2}, {8, 4}})
+    for (const int d : {16, 32, 64, 72, 80, 96, 128, 168, 256})
+      for (const auto& [n_h, n_kv] : kHeads)
         trace_and_verify(
-            {.kv = {n_kv, d, type}, .n_h = n_h, .window = kAllKeys, .rows = causal(100, 2)});
+            {.kv = {n_kv, d, type}, .n_h = n_h, .window = kAllKeys, .rows = causal(62, 5)});
 }
 
 TEST(Attention, PositionsAtPageBorders) {
@@ -56,20 +61,46 @@ TEST(Attention, Chunks) {
         {.kv = {1, 64, op::KvType::f16}, .n_h = 4, .window = 64, .rows = causal(60, n_t)});
 }
 
+TEST(Attention, HeadsOverWindowBorders) {
+  for (const auto& [n_h, n_kv] : kHeads)
+    for (const int window : {1, 2, 64, 65})
+      trace_and_verify({.kv = {n_kv, 40, op::KvType::f16},
+                        .n_h = n_h,
+                        .window = window,
+                        .rows = causal(125, 7)});
+}
+
 TEST(Attention, Sequences) {
-  trace_and_verify({.kv = {2, 32, op::KvType::f16},
-                    .n_h = 4,
-                    .window = 100,
-                    .rows = {{200, 200, 0}, {5, 5, 1}, {64, 64, 2}, {201, 201, 0}}});
+  for (const auto& [n_h, n_kv] : kHeads)
+    trace_and_verify({.kv = {n_kv, 32, op::KvType::f16},
+                      .n_h = n_h,
+                      .window = 100,
+                      .rows = {{200, 200, 0},
+                               {5, 5, 1},
+                               {6, 6, 1},
+                               {64, 64, 2},
+                               {201, 201, 0},
+                               {0, 0, 3},
+                               {190, 190, 1}}});
+}
+
+// Between what two rows of a sequence see lie pages that neither does.
+TEST(Attention, RowsFarApart) {
+  for (const auto& [n_h, n_kv] : kHeads)
+    trace_and_verify({.kv = {n_kv, 32, op::KvType::f16},
+                      .n_h = n_h,
+                      .window = 10,
+                      .rows = {{5, 5, 0}, {500, 500, 0}, {63, 63, 0}, {300, 310, 0}}});
 }
 
 // An image span: every row sees up to the span's end.
 TEST(Attention, UntilBeyondThePosition) {
-  for (const int window : {kAllKeys, 2, 64})
-    trace_and_verify({.kv = {1, 64, op::KvType::f16},
-                      .n_h = 2,
-                      .window = window,
-                      .rows = {{60, 130, 0}, {100, 130, 0}, {130, 130, 0}}});
+  for (const auto& [n_h, n_kv] : kHeads)
+    for (const int window : {kAllKeys, 2, 64})
+      trace_and_verify({.kv = {n_kv, 64, op::KvType::f16},
+                        .n_h = n_h,
+                        .window = window,
+                        .rows = {{60, 130, 0}, {100, 130, 0}, {130, 130, 0}}});
 }
 
 TEST(Attention, AnyAlignment) {

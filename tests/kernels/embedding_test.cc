@@ -7,8 +7,7 @@ namespace engine::test {
 namespace {
 
 void trace_and_verify(const EmbeddingOp::Shape& shape) {
-  SCOPED_TRACE(std::string(gguf::name(shape.type)) +
-               (shape.layout == op::Layout::rows ? " rows " : " planes ") +
+  SCOPED_TRACE(std::string(gguf::name(shape.type)) + " " + name(shape.layout) + " " +
                std::to_string(shape.n_vocab) + " x " + std::to_string(shape.n_i) + ", " +
                std::to_string(shape.n_t) + " tokens");
   verify(EmbeddingOp(shape, 1));
@@ -19,13 +18,11 @@ TEST(Embedding, EveryQuantizedType) {
     const int n_i = static_cast<int>(gguf::traits(type).block_elements) * 3;
     trace_and_verify(
         {.type = type, .layout = op::Layout::rows, .n_vocab = 7, .n_i = n_i, .n_t = 5});
-    for (const int n_vocab : {1, 15, 16, 17, 33})
-      if (cpu::has_planes(type))
-        trace_and_verify({.type = type,
-                          .layout = op::Layout::planes,
-                          .n_vocab = n_vocab,
-                          .n_i = n_i,
-                          .n_t = 40});
+    for (const op::Layout layout : {op::Layout::planes, op::Layout::split_planes})
+      for (const int n_vocab : {1, 15, 16, 17, 33})
+        if (cpu::has_layout(type, layout))
+          trace_and_verify(
+              {.type = type, .layout = layout, .n_vocab = n_vocab, .n_i = n_i, .n_t = 40});
   }
 }
 

@@ -13,9 +13,9 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::string label(const MatmulOp::Shape& shape) {
-  return std::string(gguf::name(shape.type)) +
-         (shape.layout == Layout::rows ? " rows " : " planes ") + std::to_string(shape.n_out) +
-         " x " + std::to_string(shape.n_in) + ", " + std::to_string(shape.n_t) + " columns";
+  return std::string(gguf::name(shape.type)) + " " + name(shape.layout) + " " +
+         std::to_string(shape.n_out) + " x " + std::to_string(shape.n_in) + ", " +
+         std::to_string(shape.n_t) + " columns";
 }
 
 void trace_and_verify(const MatmulOp::Shape& shape) {
@@ -25,8 +25,10 @@ void trace_and_verify(const MatmulOp::Shape& shape) {
 
 // Every layout of a type.
 std::vector<Layout> layouts(Type type) {
-  if (cpu::has_planes(type)) return {Layout::rows, Layout::planes};
-  return {Layout::rows};
+  std::vector<Layout> layouts;
+  for (const Layout layout : kLayouts)
+    if (cpu::has_layout(type, layout)) layouts.push_back(layout);
+  return layouts;
 }
 
 bool fits(Type type, int n_in) {
@@ -52,7 +54,15 @@ TEST(Matmul, QuantizedColumns) {
   for_quantized([](Type type, Layout layout) {
     for (int n_t = 0; n_t <= 9; ++n_t)
       trace_and_verify({.type = type, .layout = layout, .n_out = 18, .n_in = 512, .n_t = n_t});
-    trace_and_verify({.type = type, .layout = layout, .n_out = 5, .n_in = 256, .n_t = 35});
+    for (const int n_t : {15, 16, 35})
+      trace_and_verify({.type = type, .layout = layout, .n_out = 5, .n_in = 256, .n_t = n_t});
+    // More than one chunk of a prompt, and rows that no segment of 256 divides.
+    if (fits(type, 288) || fits(type, 768))
+      trace_and_verify({.type = type,
+                        .layout = layout,
+                        .n_out = 21,
+                        .n_in = fits(type, 288) ? 288 : 768,
+                        .n_t = 133});
   });
 }
 

@@ -110,8 +110,8 @@ float term(const Block* row, const op::QuantizedRows& x, int b) {
 TEST(Order, QuantizedMatmul) {
   for (const gguf::Type type : kQuantizedTypes) {
     const int n_in = gguf::traits(type).block_elements == 256 ? 768 : 672;
-    for (const op::Layout layout : {op::Layout::rows, op::Layout::planes}) {
-      if (layout == op::Layout::planes && !cpu::has_planes(type)) continue;
+    for (const op::Layout layout : kLayouts) {
+      if (!cpu::has_layout(type, layout)) continue;
       SCOPED_TRACE(gguf::name(type));
       MatmulOp op({.type = type, .layout = layout, .n_out = 19, .n_in = n_in, .n_t = 2}, 1);
       std::vector<float> expected;

@@ -1,7 +1,8 @@
-// Random weight matrices of every type the engine runs, in either layout.
+// Random weight matrices of every type the engine runs, in any layout.
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "kernels/cpu/planes.h"
 #include "kernels/op/convert.h"
@@ -15,7 +16,15 @@ inline constexpr std::array kQuantizedTypes = {
     gguf::Type::q4_0, gguf::Type::q4_1, gguf::Type::q5_0,   gguf::Type::q5_1,
     gguf::Type::q8_0, gguf::Type::q2_k, gguf::Type::q3_k,   gguf::Type::q4_k,
     gguf::Type::q5_k, gguf::Type::q6_k, gguf::Type::iq4_nl, gguf::Type::iq4_xs};
+inline constexpr std::array kLayouts = {op::Layout::rows, op::Layout::planes,
+                                        op::Layout::split_planes};
 inline constexpr std::array kFloatTypes = {gguf::Type::f32, gguf::Type::f16, gguf::Type::bf16};
+
+inline std::string name(op::Layout layout) {
+  return layout == op::Layout::rows     ? "rows"
+         : layout == op::Layout::planes ? "planes"
+                                        : "split planes";
+}
 
 // A matrix that owns its bytes.
 class Weights {
@@ -86,17 +95,16 @@ inline void fill_random(Weights& weights, Random& random) {
   }
 }
 
-// The same matrix as the CPU backend stores it; cpu::has_planes(type).
-inline Weights pack_planes(const Weights& rows) {
-  const op::Matrix m = rows.matrix();
+// The same matrix in another layout; cpu::has_layout(type, layout).
+inline Weights pack_planes(const Weights& rows, op::Layout layout) {
+  op::Matrix m = rows.matrix();
+  const std::byte* from = m.data;
   const std::size_t row_bytes = rows.n_bytes() / static_cast<std::size_t>(std::max(1, m.n_out));
-  const std::size_t group_bytes = cpu::planes_bytes(m.type, cpu::kGroup, m.n_in);
-  Weights planes(m.type, op::Layout::planes, m.n_out, m.n_in,
-                 cpu::planes_bytes(m.type, m.n_out, m.n_in));
-  for (int o = 0, group = 0; o < m.n_out; o += cpu::kGroup, ++group)
-    cpu::pack_group(m.type, m.data + static_cast<std::size_t>(o) * row_bytes,
-                    std::min(cpu::kGroup, m.n_out - o), m.n_in,
-                    planes.data() + static_cast<std::size_t>(group) * group_bytes);
+  m.layout = layout;
+  Weights planes(m.type, layout, m.n_out, m.n_in, cpu::planes_bytes(m));
+  for (int o = 0; o < m.n_out; o += cpu::kGroup)
+    cpu::pack_group(m, o / cpu::kGroup, from + static_cast<std::size_t>(o) * row_bytes,
+                    std::min(cpu::kGroup, m.n_out - o), planes.data());
   return planes;
 }
 

@@ -23,7 +23,7 @@ class EmbeddingOp : public FloatOutput {
         tokens_(count(shape.n_t)) {
     Random random(seed);
     fill_random(rows_, random);
-    if (shape.layout == op::Layout::planes) planes_ = pack_planes(rows_);
+    if (shape.layout != op::Layout::rows) planes_ = pack_planes(rows_, shape.layout);
     for (std::int32_t& token : tokens_) token = random.below(shape.n_vocab);
   }
 

@@ -32,7 +32,7 @@ class MatmulOp : public FloatOutput {
 
   // After a change of weights() or x(): packs the weights and quantises the activations.
   void prepare() {
-    if (shape_.layout == op::Layout::planes) planes_ = pack_planes(rows_);
+    if (shape_.layout != op::Layout::rows) planes_ = pack_planes(rows_, shape_.layout);
     if (op::takes_quantized(shape_.type))
       ref::quantize({x_.data(), xq_.rows(0), shape_.n_t, shape_.n_in});
   }

@@ -1,0 +1,74 @@
+// The float part of a matmul over planes: from a block's integer sums to its term (op/matmul.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/quads.h"
+#include "kernels/op/matmul.h"
+
+namespace engine::cpu {
+
+// A block of one column of quantised activations.
+struct ColumnBlock {
+  const std::int16_t* q;  // [32]
+  float scale;
+  const std::int32_t* sum16;  // [2]
+  // Pair p of 16-bit activations, in quad_position order, as one word.
+  [[gnu::always_inline]] std::int32_t pair(int p) const {
+    std::int32_t word;
+    std::memcpy(&word, q + 2 * p, sizeof word);
+    return word;
+  }
+};
+
+[[gnu::always_inline]] inline ColumnBlock column_block(const op::MatmulArgs& a, int t, int b) {
+  const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(t) * (a.w.n_in / op::kBlock) + b;
+  return {a.xq.q + at * op::kBlock, a.xq.scale[at], a.xq.sum16 + 2 * at};
+}
+
+// fn.operator()<kColumns>(c) over 0..n-1 in tiles of kTileColumns, then of half as many, and so on.
+template <class S, int kColumns = S::kTileColumns, class Fn>
+[[gnu::always_inline]] inline void for_columns(int n, const Fn& fn, int c = 0) {
+  for (; c + kColumns <= n; c += kColumns) fn.template operator()<kColumns>(c);
+  if constexpr (kColumns > 1) for_columns<S, kColumns / 2>(n, fn, c);
+}
+
+// Sub-blocks of 16 or 32 that a block of 32 has.
+template <class Format>
+inline constexpr int kSubBlocks = op::kBlock / Format::Block::kSubBlock;
+
+// sums[j]: the integer sum of sub-block j.
+template <class S, class Format>
+[[gnu::always_inline]] inline typename S::F block_term(
+    const typename S::I (&sums)[kSubBlocks<Format>], const BlockScales<S>& w,
+    const ColumnBlock& x) {
+  using F = typename S::F;
+  F a = S::to_float(sums[0]);
+  if constexpr (Format::kHeadBytes > 0) a = S::mul(a, w.s0);
+  if constexpr (kSubBlocks<Format> == 2) a = S::fma(S::to_float(sums[1]), w.s1, a);
+  const F dx = S::set(x.scale), product = S::mul(w.d, dx);
+  if constexpr (Format::Block::kMinimum == gguf::Minimum::subtract) {
+    const F e = S::mul(S::set(static_cast<float>(x.sum16[0] + x.sum16[1])), w.n);
+    return S::fma(a, product, S::neg(S::mul(e, S::mul(w.dmin, dx))));
+  } else {
+    return S::mul(a, product);
+  }
+}
+
+// The tree over a segment's terms; `stride` vectors lie between one block's and the next one's.
+template <class S>
+[[gnu::always_inline]] inline typename S::F segment_sum(const typename S::F* terms,
+                                                        std::ptrdiff_t stride, int count) {
+  using F = typename S::F;
+  if (count == op::kSegmentBlocks) {  // without the branches of the general form
+    const auto pair = [&](int i) { return S::add(terms[i * stride], terms[(i + 1) * stride]); };
+    return S::add(S::add(pair(0), pair(2)), S::add(pair(4), pair(6)));
+  }
+  F t[op::kSegmentBlocks];
+  for (int b = 0; b < count; ++b) t[b] = terms[b * stride];
+  return op::segment_tree(t, count, [](F p, F q) { return S::add(p, q); });
+}
+
+}  // namespace engine::cpu

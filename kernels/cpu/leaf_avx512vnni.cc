@@ -1,0 +1,9 @@
+#include "kernels/cpu/simd_avx512vnni.h"
+//
+#include "kernels/cpu/leaf_table.h"
+
+namespace engine::cpu {
+
+const Leaf kAvx512VnniLeaf = make_leaf<Avx512Vnni>();
+
+}  // namespace engine::cpu

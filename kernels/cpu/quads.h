@@ -1,0 +1,90 @@
+// From stored bytes to vectors: the weights of a quad and the scales of a block, for the rows of
+// one vector of a group.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cpu/planes.h"
+
+namespace engine::cpu {
+
+// a shifted so that bit `from` (0..7) comes to bit 4; the bits around it are garbage.
+template <class S>
+[[gnu::always_inline]] inline typename S::I bit_to_4(typename S::I a, int from) {
+  switch (from) {
+    case 0:
+      return S::template shl<4>(a);
+    case 1:
+      return S::template shl<3>(a);
+    case 2:
+      return S::template shl<2>(a);
+    case 3:
+      return S::template shl<1>(a);
+    case 4:
+      return a;
+    case 5:
+      return S::template shr<1>(a);
+    case 6:
+      return S::template shr<2>(a);
+    default:
+      return S::template shr<3>(a);
+  }
+}
+
+// The four unsigned weights of quad k of block b, as bytes, for the rows of vector v.
+template <class S, class Format>
+[[gnu::always_inline]] inline typename S::I quad_word(const Group<Format>& group, int b, int k,
+                                                      int v) {
+  using I = typename S::I;
+  const int at = 4 * S::kLanes * v;
+  const std::uint8_t* quants = group.block_quants(b);
+  if constexpr (std::is_same_v<Format, Q8_0Planes>) {
+    return S::loadi(quants + 64 * k + at);
+  } else if constexpr (std::is_same_v<Format, Q8_0SplitPlanes>) {
+    const I high = S::loadi(quants + 64 * (k / 2) + at);
+    const I low = S::loadi(group.block_low(b) + 64 * (k / 2) + at);
+    const I mask = S::seti(static_cast<std::int32_t>(0xF0F0F0F0));
+    return k % 2 == 0 ? S::blend_bits(mask, S::template shl<4>(high), low)
+                      : S::blend_bits(mask, high, S::template shr<4>(low));
+  } else {
+    const I pair = S::loadi(quants + 64 * (k / 2) + at);
+    const I low = S::andi(k % 2 == 0 ? pair : S::template shr<4>(pair), S::seti(0x0F0F0F0F));
+    if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
+      return low;
+    } else {
+      constexpr bool one_bit = std::is_same_v<Format, Q5_0Planes>;
+      const I bits = S::loadi(quants + kBitsAt + (one_bit ? 0 : 64 * (k / 4)) + at);
+      const I mask = S::seti(one_bit ? 0x10101010 : 0x30303030);
+      return S::ori(low, S::andi(bit_to_4<S>(bits, one_bit ? k : 2 * (k % 4)), mask));
+    }
+  }
+}
+
+// Scales of one block; those a format lacks stay unused.
+template <class S>
+struct BlockScales {
+  typename S::F d{}, dmin{}, s0{}, s1{}, n{};
+};
+
+template <class S, class Format>
+[[gnu::always_inline]] inline BlockScales<S> load_scales(const Group<Format>& group, int b, int v) {
+  const int r = S::kLanes * v;
+  const std::uint8_t *scales = group.block_scales(b), *head = group.head(b);
+  const auto halves = [&](const std::uint8_t* at) {
+    return S::load_f16(reinterpret_cast<const std::uint16_t*>(at) + r);
+  };
+  if constexpr (std::is_same_v<Format, Q4_KPlanes>)
+    return {.d = halves(head),
+            .dmin = halves(head + kDminAt),
+            .s0 = S::to_float(S::load_u8(scales + r)),
+            .n = S::to_float(S::load_u8(scales + kSecondScale + r))};
+  else if constexpr (std::is_same_v<Format, Q6_KPlanes>)
+    return {.d = halves(head),
+            .s0 = S::to_float(S::load_i8(scales + r)),
+            .s1 = S::to_float(S::load_i8(scales + kSecondScale + r))};
+  else
+    return {.d = halves(scales)};
+}
+
+}  // namespace engine::cpu
