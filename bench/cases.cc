@@ -59,9 +59,10 @@ class Cases {
 struct MatrixShape {
   Type type;
   int n_in, n_out;
+  Layout layout = Layout::planes;
 };
 
-constexpr MatrixShape kHead = {Type::q8_0, kWidth, kVocab};
+constexpr MatrixShape kHead = {Type::q8_0, kWidth, kVocab, Layout::split_planes};
 constexpr std::array kLayerMatrices = {
     MatrixShape{Type::q5_0, kWidth, kHeads* kHeadDim},    // attn_q
     MatrixShape{Type::q5_0, kWidth, kKvHeads* kHeadDim},  // attn_k, half of attn_v
@@ -77,10 +78,9 @@ constexpr std::array kOtherTypes = {Type::q4_0, Type::q4_1, Type::q5_1,   Type::
                                     Type::f32,  Type::f16,  Type::bf16};
 
 void add_matmul(Cases& cases, const MatrixShape& m, int rows, Source source) {
-  const Layout layout = cpu::has_planes(m.type) ? Layout::planes : Layout::rows;
   cases.add<test::MatmulOp>(
       "matmul/" + std::string(gguf::name(m.type)) + "_" + dims(m.n_in, m.n_out), rows, source,
-      {.type = m.type, .layout = layout, .n_out = m.n_out, .n_in = m.n_in, .n_t = rows});
+      {.type = m.type, .layout = m.layout, .n_out = m.n_out, .n_in = m.n_in, .n_t = rows});
 }
 
 void add_matmuls(Cases& cases) {
@@ -91,7 +91,7 @@ void add_matmuls(Cases& cases) {
     add_matmul(cases, matrix, kPromptRows, Source::cache);
   }
   for (const Type type : kOtherTypes)
-    add_matmul(cases, {type, kFeedForward, kWidth}, 1, Source::cache);
+    add_matmul(cases, {type, kFeedForward, kWidth, Layout::rows}, 1, Source::cache);
 }
 
 // --- attention and its cache --------------------------------------------------------------------
@@ -157,9 +157,12 @@ void add_row_ops(Cases& cases, int rows) {
   cases.add<test::ResidualOp>("residual/" + width, rows, cache, {.n_t = rows, .n_i = kWidth});
   cases.add<test::GegluOp>("geglu/" + std::to_string(kFeedForward), rows, cache,
                            {.n_t = rows, .n_i = kFeedForward});
-  cases.add<test::EmbeddingOp>(
-      "embedding/Q8_0_" + width, rows, cache,
-      {.type = Type::q8_0, .layout = Layout::planes, .n_vocab = 4096, .n_i = kWidth, .n_t = rows});
+  cases.add<test::EmbeddingOp>("embedding/Q8_0_" + width, rows, cache,
+                               {.type = Type::q8_0,
+                                .layout = Layout::split_planes,
+                                .n_vocab = 4096,
+                                .n_i = kWidth,
+                                .n_t = rows});
 }
 
 void add_logit_ops(Cases& cases) {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <string_view>
 
 #include "engine/huge_buffer.h"
+#include "kernels/cpu/leaf.h"
 
 namespace engine::bench {
 namespace {
@@ -46,7 +46,7 @@ std::uint64_t sum_words(const std::uint64_t* words, std::size_t n) {
 // --- multiply-adds ------------------------------------------------------------------------------
 
 struct Probe {
-  std::string_view isa;
+  const cpu::Leaf* leaf;
   Multiply kind;
   int multiply_adds;         // of one round
   void (*run)(long rounds);  // rounds > 0
@@ -77,25 +77,28 @@ ENGINE_PROBE(sse2_fp32, "movaps %%xmm0, %%xmm14\n mulps %%xmm1, %%xmm14\n addps 
 ENGINE_PROBE(avx2_int16, "vpmaddwd %%ymm0, %%ymm1, %%ymm14\n vpaddd %%ymm14, %%ymm\\r, %%ymm\\r",
              "vzeroupper")
 ENGINE_PROBE(avx2_fp32, "vfmadd231ps %%ymm0, %%ymm1, %%ymm\\r", "vzeroupper")
-ENGINE_PROBE(avxvnni_int16, "%{vex%} vpdpbusd %%ymm0, %%ymm1, %%ymm\\r", "vzeroupper")
-ENGINE_PROBE(avx512vnni_int16, "vpdpbusd %%zmm0, %%zmm1, %%zmm\\r", "vzeroupper")
+ENGINE_PROBE(avxvnni_int16, "%{vex%} vpdpwssd %%ymm0, %%ymm1, %%ymm\\r", "vzeroupper")
+ENGINE_PROBE(avx512vlvnni_int16, "%{evex%} vpdpwssd %%ymm0, %%ymm1, %%ymm\\r", "vzeroupper")
+ENGINE_PROBE(avx512vnni_int16, "vpdpwssd %%zmm0, %%zmm1, %%zmm\\r", "vzeroupper")
 ENGINE_PROBE(avx512vnni_fp32, "vfmadd231ps %%zmm0, %%zmm1, %%zmm\\r", "vzeroupper")
 #undef ENGINE_PROBE
 
 constexpr Probe kProbes[] = {
-    {"scalar", Multiply::int16, 8 * kChains, sse2_int16},
-    {"scalar", Multiply::fp32, 4 * kChains, sse2_fp32},
-    {"avx2", Multiply::int16, 16 * kChains, avx2_int16},
-    {"avx2", Multiply::fp32, 8 * kChains, avx2_fp32},
-    {"avxvnni", Multiply::int16, 32 * kChains / 2, avxvnni_int16},
-    {"avxvnni", Multiply::fp32, 8 * kChains, avx2_fp32},
-    {"avx512vnni", Multiply::int16, 64 * kChains / 2, avx512vnni_int16},
-    {"avx512vnni", Multiply::fp32, 16 * kChains, avx512vnni_fp32},
+    {&cpu::kScalarLeaf, Multiply::int16, 8 * kChains, sse2_int16},
+    {&cpu::kScalarLeaf, Multiply::fp32, 4 * kChains, sse2_fp32},
+    {&cpu::kAvx2Leaf, Multiply::int16, 16 * kChains, avx2_int16},
+    {&cpu::kAvx2Leaf, Multiply::fp32, 8 * kChains, avx2_fp32},
+    {&cpu::kAvxVnniLeaf, Multiply::int16, 16 * kChains, avxvnni_int16},
+    {&cpu::kAvxVnniLeaf, Multiply::fp32, 8 * kChains, avx2_fp32},
+    {&cpu::kAvx512VlVnniLeaf, Multiply::int16, 16 * kChains, avx512vlvnni_int16},
+    {&cpu::kAvx512VlVnniLeaf, Multiply::fp32, 8 * kChains, avx2_fp32},
+    {&cpu::kAvx512VnniLeaf, Multiply::int16, 32 * kChains, avx512vnni_int16},
+    {&cpu::kAvx512VnniLeaf, Multiply::fp32, 16 * kChains, avx512vnni_fp32},
 };
 
 #else
 
-constexpr Probe kProbes[] = {{"", Multiply::int16, 0, nullptr}};
+constexpr Probe kProbes[] = {{nullptr, Multiply::int16, 0, nullptr}};
 
 #endif
 
@@ -120,7 +123,7 @@ double read_bandwidth(cpu::Pool& pool) {
 double multiply_rate(cpu::Pool& pool, Multiply kind) {
   constexpr long kRounds = 4000;
   const auto* probe = std::find_if(std::begin(kProbes), std::end(kProbes), [&](const Probe& p) {
-    return p.isa == cpu::name(pool.isa()) && p.kind == kind;
+    return p.leaf == &pool.leaf() && p.kind == kind;
   });
   if (probe == std::end(kProbes)) return 0;
   const double seconds = shortest_pass(pool, [&](int) { probe->run(kRounds); });

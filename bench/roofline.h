@@ -9,12 +9,11 @@ namespace engine::bench {
 // 256 MB in huge pages. Takes about 0.1 s; 0 if the memory is not to be had.
 double read_bandwidth(cpu::Pool& pool);
 
-// int16: of 16-bit activations, two 8-bit products where the instruction set has only those.
 enum class Multiply { int16, fp32 };
 
 // Multiply-adds a second of the pool's threads together, by instructions that depend on no memory:
 // those the leaf of the pool's instruction set uses; for the scalar one, what every x86-64 has.
-// Takes about 10 ms; 0 where there is no probe for the instruction set.
+// Takes about 10 ms; 0 where there is no probe for the leaf.
 double multiply_rate(cpu::Pool& pool, Multiply kind);
 
 }  // namespace engine::bench

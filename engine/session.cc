@@ -14,13 +14,13 @@ namespace {
 // of them.
 constexpr int kScoreRows = 8;
 
+}  // namespace
+
 Status non_finite(int position) {
   return Status(Code::non_finite,
                 "the model's logits at position " + std::to_string(position) +
                     " hold NaN or infinity: the weights are damaged or the activations overflowed");
 }
-
-}  // namespace
 
 Status Session::Impl::check_appendable(std::span<const Token> more) const {
   for (std::size_t i = 0; i < more.size(); ++i)

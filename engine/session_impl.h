@@ -14,6 +14,9 @@
 
 namespace engine {
 
+// The error of logits that hold NaN or infinity.
+Status non_finite(int position);
+
 struct Session::Impl {
   Impl(const Model& m, const Model::Impl& shared_, const SessionOptions& options)
       : model(m),

@@ -18,6 +18,7 @@ void grow(Activations& a, std::size_t n_rows, int width) {
   grow(a.q, n);
   grow(a.scale, n / op::kBlock);
   grow(a.sum16, n / op::kSubSum);
+  grow(a.product16, n / op::kSubSum);
 }
 
 void reserve(RopeTable& table, double base, int head_dim, std::size_t n_rows) {

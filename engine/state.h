@@ -19,12 +19,12 @@ struct RopeTable {
 
 // A matmul's input: in fp32, and quantised to 16 bits.
 struct Activations {
-  std::vector<float> x;             // [n_rows, width]
-  std::vector<std::int16_t> q;      // [n_rows, width]
-  std::vector<float> scale;         // [n_rows, width / 32]
-  std::vector<std::int32_t> sum16;  // [n_rows, width / 16]
+  std::vector<float> x;                        // [n_rows, width]
+  std::vector<std::int16_t> q;                 // [n_rows, width]
+  std::vector<float> scale;                    // [n_rows, width / 32]
+  std::vector<std::int32_t> sum16, product16;  // [n_rows, width / 16]
   int width = 0;
-  op::QuantizedRows quantized() { return {q.data(), scale.data(), sum16.data()}; }
+  op::QuantizedRows quantized() { return {q.data(), scale.data(), sum16.data(), product16.data()}; }
 };
 
 // The rows of one forward pass.

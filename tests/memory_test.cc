@@ -71,5 +71,30 @@ TEST(Memory, AfterAFailedAllocationTheFinishedChunksStand) {
   EXPECT_GT(n, 3);
 }
 
+// Two sessions, one of which needs pages: the step happens for both or for neither.
+TEST(Memory, AFailedAllocationInABatchChangesNoSession) {
+  const std::vector<Token> tokens = some_tokens(64);
+  int n = 0;
+  for (bool failed = true; failed; ++n) {
+    Session a = session_of(tokens), b = session_of(std::span(tokens).first(20));
+    const std::vector<float> before[] = {logits_of(a), logits_of(b)};
+    Session* const sessions[] = {&a, &b};
+    const Token next[] = {7, 8};
+    Status status;
+    {
+      const test::FailingHeap heap(n);
+      status = decode_batch(sessions, next);
+      failed = heap.has_failed();
+    }
+    EXPECT_EQ(status.code(), failed ? Code::out_of_memory : Code::ok) << n;
+    if (!failed) break;
+    EXPECT_EQ(a.n_past(), 64) << n;
+    EXPECT_EQ(b.n_past(), 20) << n;
+    EXPECT_EQ(logits_of(a), before[0]) << n;
+    EXPECT_EQ(logits_of(b), before[1]) << n;
+  }
+  EXPECT_GT(n, 3);
+}
+
 }  // namespace
 }  // namespace engine

@@ -254,7 +254,8 @@ TEST(Select, NamesRoundTrip) {
 
 TEST(Select, ScalarRunsEverywhere) {
   EXPECT_EQ(supported_isas().front(), Isa::scalar);
-  EXPECT_EQ(supported_isas().back(), best_isa());
+  const std::vector<Isa> isas = supported_isas();
+  EXPECT_NE(std::find(isas.begin(), isas.end(), best_isa()), isas.end());
 }
 
 TEST(Select, AForcedLevelIsTheOneThatRuns) {

@@ -1,0 +1,268 @@
+// engine-bench: one measurement of the engine's public interface per run, printed as one JSON line.
+//
+// Timed is what llama.cpp's llama-bench and llama-batched-bench time, so that figures compare: ids are
+// drawn at random, every step computes all logits of its last token, and nothing is sampled. Models,
+// sessions and the tokens before `--depth` are prepared outside of the measured time.
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/roofline.h"
+#include "engine/engine.h"
+
+namespace engine::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string model_path;
+  int n_threads = 0;
+  int n = 0;      // tokens of a prompt, steps, or prompt tokens of a sequence
+  int depth = 0;  // tokens that each session holds before
+  int batch = 1;
+  bool is_greedy = false;
+  bool warm_up = true;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The same ids in every run. The first is the beginning of a text.
+std::vector<Token> random_tokens(const Model& model, int n) {
+  std::mt19937 engine(1);
+  std::vector<Token> tokens(static_cast<std::size_t>(n));
+  for (Token& token : tokens)
+    token = static_cast<Token>(engine() % static_cast<unsigned>(model.info().n_vocab));
+  if (n > 0 && model.info().bos >= 0) tokens.front() = model.info().bos;
+  return tokens;
+}
+
+// A session with room for n more tokens after depth random ones.
+Result<Session> session_at(const Model& model, int depth, int n) {
+  ENGINE_ASSIGN(Session session, Session::create(model, {.n_ctx = depth + n}));
+  ENGINE_TRY(session.decode(random_tokens(model, depth)));
+  return session;
+}
+
+// Evaluates the tokens together and computes the last one's logits.
+Status evaluate(Session& session, std::span<const Token> tokens) {
+  ENGINE_TRY(session.decode(tokens));
+  return session.logits().status();
+}
+
+Result<double> prompt_seconds(const Model& model, int depth, int n) {
+  ENGINE_ASSIGN(Session session, session_at(model, depth, n));
+  const std::vector<Token> tokens = random_tokens(model, n);
+  const Clock::time_point start = Clock::now();
+  ENGINE_TRY(evaluate(session, tokens));
+  return seconds_since(start);
+}
+
+// n steps of one token.
+Result<double> step_seconds(const Model& model, int depth, int n) {
+  ENGINE_ASSIGN(Session session, session_at(model, depth, n));
+  const std::vector<Token> tokens = random_tokens(model, n);
+  const Clock::time_point start = Clock::now();
+  for (const Token& token : tokens) ENGINE_TRY(evaluate(session, {&token, 1}));
+  return seconds_since(start);
+}
+
+// n steps, each of the token that the one before chose.
+Result<double> greedy_seconds(const Model& model, int depth, int n) {
+  ENGINE_ASSIGN(Session session, session_at(model, depth, n));
+  Token token = random_tokens(model, 1).front();
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < n; ++i) {
+    ENGINE_TRY(session.decode({&token, 1}));
+    ENGINE_ASSIGN(token, session.sample({.temperature = 0}));
+  }
+  return seconds_since(start);
+}
+
+// n steps of one token in each of several sessions.
+Result<double> batch_seconds(const Model& model, int depth, int n, int batch) {
+  std::vector<Session> sessions;
+  for (int s = 0; s < batch; ++s) {
+    ENGINE_ASSIGN(Session session, session_at(model, depth, n));
+    sessions.push_back(std::move(session));
+  }
+  std::vector<Session*> pointers;
+  for (Session& session : sessions) pointers.push_back(&session);
+  const std::vector<Token> tokens = random_tokens(model, n * batch);
+  const Clock::time_point start = Clock::now();
+  for (std::size_t i = 0; i < tokens.size(); i += pointers.size())
+    ENGINE_TRY(decode_batch(pointers, {&tokens[i], pointers.size()}));
+  return seconds_since(start);
+}
+
+// From the prompt to its first sampled token.
+Result<double> first_token_seconds(const Model& model, int n) {
+  ENGINE_ASSIGN(Session session, session_at(model, 0, n));
+  const std::vector<Token> tokens = random_tokens(model, n);
+  const Clock::time_point start = Clock::now();
+  ENGINE_TRY(session.decode(tokens));
+  ENGINE_TRY(session.sample({.temperature = 0}).status());
+  return seconds_since(start);
+}
+
+// --- commands: each fills in what it measured ---------------------------------------------------
+
+Result<Model> load(const Options& options) {
+  return Model::load(std::filesystem::path(options.model_path), {.n_threads = options.n_threads});
+}
+
+// A load with the figures that go with every measurement.
+Result<Model> load(const Options& options, Json& report) {
+  ENGINE_ASSIGN(Model model, load(options));
+  report["backend"] = model.info().backend;
+  report["threads"] = model.info().n_threads;
+  report["weight_bytes"] = model.info().weight_bytes;
+  return model;
+}
+
+void add_rate(Json& report, double n_tokens, double seconds) {
+  report["seconds"] = seconds;
+  report["tokens_per_second"] = n_tokens / seconds;
+}
+
+Status run_prompt(const Options& options, Json& report) {
+  ENGINE_ASSIGN(const Model model, load(options, report));
+  if (options.warm_up) ENGINE_TRY(prompt_seconds(model, 0, options.n).status());
+  ENGINE_ASSIGN(const double seconds, prompt_seconds(model, options.depth, options.n));
+  add_rate(report, options.n, seconds);
+  return {};
+}
+
+Status run_steps(const Options& options, Json& report) {
+  ENGINE_ASSIGN(const Model model, load(options, report));
+  const auto measure = options.is_greedy ? greedy_seconds : step_seconds;
+  if (options.warm_up) ENGINE_TRY(measure(model, 0, 1).status());
+  ENGINE_ASSIGN(const double seconds, measure(model, options.depth, options.n));
+  add_rate(report, options.n, seconds);
+  return {};
+}
+
+Status run_batch(const Options& options, Json& report) {
+  ENGINE_ASSIGN(const Model model, load(options, report));
+  if (options.warm_up) ENGINE_TRY(batch_seconds(model, 0, 1, options.batch).status());
+  ENGINE_ASSIGN(const double seconds,
+                batch_seconds(model, options.depth, options.n, options.batch));
+  add_rate(report, options.n * options.batch, seconds);
+  return {};
+}
+
+Status run_first_token(const Options& options, Json& report) {
+  ENGINE_ASSIGN(const Model model, load(options, report));
+  if (options.warm_up) ENGINE_TRY(first_token_seconds(model, options.n).status());
+  ENGINE_ASSIGN(report["seconds"], first_token_seconds(model, options.n));
+  return {};
+}
+
+Status run_load(const Options& options, Json& report) {
+  const Clock::time_point start = Clock::now();
+  ENGINE_ASSIGN(const Model model, load(options, report));
+  report["load_seconds"] = seconds_since(start);
+  ENGINE_TRY(first_token_seconds(model, options.n).status());
+  report["seconds"] = seconds_since(start);
+  return {};
+}
+
+Status run_roofline(const Options& options, Json& report) {
+  cpu::Pool pool(options.n_threads > 0 ? options.n_threads : cpu::default_threads());
+  report["isa"] = cpu::name(pool.isa());
+  report["threads"] = pool.n_threads();
+  report["read_bytes_per_second"] = read_bandwidth(pool);
+  report["int16_multiply_adds_per_second"] = multiply_rate(pool, Multiply::int16);
+  report["fp32_multiply_adds_per_second"] = multiply_rate(pool, Multiply::fp32);
+  return {};
+}
+
+// --- program ------------------------------------------------------------------------------------
+
+using Command = Status (*)(const Options&, Json&);
+
+struct Program {
+  Options options;
+  Command command = nullptr;
+  std::string name;
+  CLI::App app{"Measures the engine; prints one JSON line."};
+
+  CLI::App* add(const std::string& command_name, const std::string& text, Command run) {
+    CLI::App* sub = app.add_subcommand(command_name, text);
+    sub->callback([this, command_name, run] { command = run, name = command_name; });
+    sub->add_option("-t,--threads", options.n_threads, "0: as many as the engine chooses")
+        ->check(CLI::Range(0, 256));
+    return sub;
+  }
+  // A command with a model and a number of tokens.
+  CLI::App* add(const std::string& command_name, const std::string& text, Command run,
+                const std::string& n_text) {
+    CLI::App* sub = add(command_name, text, run);
+    sub->add_option("-m,--model", options.model_path, "a GGUF file")->required();
+    sub->add_option("N", options.n, n_text)->required()->check(CLI::PositiveNumber);
+    sub->add_flag("!--no-warmup", options.warm_up, "measure the first run");
+    return sub;
+  }
+  void add_depth(CLI::App* sub) {
+    sub->add_option("--depth", options.depth, "tokens that a sequence holds before")
+        ->check(CLI::NonNegativeNumber);
+  }
+
+  Program() {
+    app.require_subcommand(1);
+    add_depth(add("pp", "a prompt", run_prompt, "tokens"));
+    CLI::App* steps = add("tg", "tokens one by one", run_steps, "steps");
+    add_depth(steps);
+    steps->add_flag("--greedy", options.is_greedy,
+                    "go on with the most likely token, chosen by sample()");
+    CLI::App* batch = add("batch", "steps of several sequences at once", run_batch, "steps");
+    add_depth(batch);
+    batch->add_option("--sequences", options.batch)->required()->check(CLI::PositiveNumber);
+    add("ttft", "from a prompt to its first token, sampled greedily", run_first_token, "tokens");
+    add("load", "from an unloaded model to the first token", run_load, "tokens of the prompt");
+    add("roofline", "what the machine can do; needs no model", run_roofline);
+  }
+};
+
+double peak_resident_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+int run(const Program& program) {
+  const Options& o = program.options;
+  Json report = {{"kind", program.name}, {"n", o.n}, {"depth", o.depth}, {"sequences", o.batch}};
+  const Status status = program.command(o, report);
+  if (!status.ok()) {
+    std::cerr << "error: " << status.message() << '\n';
+    return 1;
+  }
+  report["peak_resident_bytes"] = peak_resident_bytes();
+  std::cout << report.dump() << std::endl;
+  return std::cout ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace engine::bench
+
+int main(int argc, char** argv) {
+  engine::bench::Program program;
+  try {
+    program.app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return program.app.exit(error) == 0 ? 0 : 2;
+  }
+  return engine::bench::run(program);
+}
