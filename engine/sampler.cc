@@ -60,8 +60,8 @@ Status out_of_range(const char* option, double value, const char* range) {
 
 // Logits that share a maximum: few enough that a block is soon searched, many enough that there are
 // few maxima.
-constexpr int kBlock = 64;
-constexpr int kBlocksAPart = 512;  // worth a thread
+constexpr int kBlock = 256;
+constexpr int kBlocksAPart = 128;  // worth a thread
 
 // The logits and the largest of each block; a block with a NaN or infinity has maximum +infinity.
 struct BlockMaxima {
@@ -74,22 +74,28 @@ struct BlockMaxima {
 };
 
 float largest(std::span<const float> block) {
-  // Lanes, so that the loop vectorises.
-  constexpr std::size_t kLanes = 16;
-  float max[kLanes];
-  int all_below_infinity[kLanes];
-  std::fill_n(max, kLanes, -kInfinity);
-  std::fill_n(all_below_infinity, kLanes, 1);
-  const auto take = [&](std::size_t lane, float v) {
-    max[lane] = v > max[lane] ? v : max[lane];
-    all_below_infinity[lane] &= v < kInfinity ? 1 : 0;
-  };
-  std::size_t i = 0;
-  for (; i + kLanes <= block.size(); i += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane) take(lane, block[i + lane]);
-  for (; i < block.size(); ++i) take(i % kLanes, block[i]);
-  const bool finite = *std::min_element(all_below_infinity, all_below_infinity + kLanes) == 1;
-  return finite ? *std::max_element(max, max + kLanes) : kInfinity;
+  const auto is_right = [](float v) { return v < kInfinity; };  // minus infinity is, too
+  if (block.size() < kBlock)
+    return std::all_of(block.begin(), block.end(), is_right)
+               ? *std::max_element(block.begin(), block.end())
+               : kInfinity;
+  // In lanes, so that the loops vectorise. A value that is not finite leaves a NaN in `zero`.
+  constexpr int kLanes = 16;
+  float max[kLanes], zero[kLanes] = {};
+  std::copy_n(block.begin(), kLanes, max);
+  for (std::size_t i = 0; i < kBlock; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const float v = block[i + lane];
+      max[lane] = v > max[lane] ? v : max[lane];
+      zero[lane] = zero[lane] + (v - v);
+    }
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) {
+      max[lane] = max[lane + half] > max[lane] ? max[lane + half] : max[lane];
+      zero[lane] = zero[lane] + zero[lane + half];
+    }
+  if (zero[0] == 0 || std::all_of(block.begin(), block.end(), is_right)) return max[0];
+  return kInfinity;
 }
 
 BlockMaxima block_maxima(std::span<const float> logits, cpu::Pool& pool) {
