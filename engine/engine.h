@@ -44,8 +44,9 @@ enum class Device { automatic, cpu, cuda };
 
 struct ModelOptions {
   Device device = Device::automatic;
-  int n_threads = 0;  // 0: physical cores allowed by affinity and cgroup quota; larger values are
-                      // clamped to 256
+  // 0: physical cores allowed by affinity and cgroup quota. More than the processors so allowed, or
+  // than 256, are clamped with a warning.
+  int n_threads = 0;
   bool check_tensors = false;  // read all weights for NaN and infinity at load (VALUE)
   ProgressFn progress = {};
   LogSink log = {};
@@ -197,6 +198,20 @@ class Session {
   explicit Session(std::unique_ptr<Impl> impl) noexcept;
   std::unique_ptr<Impl> impl_;
 };
+
+// Appends tokens[i] to sessions[i] in one pass over the weights, and computes all their logits:
+// logits() and sample() of these sessions have nothing left to evaluate. The bits are those that
+// decode() gives each session alone.
+//
+// The sessions are of one model and one KvType, each listed once; their lengths may differ, and one
+// that was rewound needs no preparation. Each counts as in use on this thread during the call. It does
+// not wait for a session that is in use elsewhere, so calls with overlapping lists cannot block each
+// other. Two empty lists are no work.
+// Errors, after which no session has changed; the message names the session by its index:
+// invalid_argument (sizes differ; a null, moved-from or repeated session; another model or KvType
+// than session 0; an id outside the vocabulary), context_full, busy, non_finite, and cancelled if
+// Session::cancel() of any of them comes before the logits are begun.
+Status decode_batch(std::span<Session* const> sessions, std::span<const Token> tokens);
 
 enum class FinishReason {
   stop,       // an end-of-generation token or a stop string

@@ -4,8 +4,9 @@
 //   embed; for every layer: x += norm(attention(norm(x))), x += norm(feed_forward(norm(x))); head
 #pragma once
 
+#include <array>
 #include <cmath>
-#include <initializer_list>
+#include <cstddef>
 
 #include "engine/config.h"
 #include "engine/ops.h"
@@ -20,17 +21,23 @@ void norm(Ops& ops, const Config& c, const float* x, const float* w, float* y, i
   ops.rmsnorm({x, w, y, n_rows, c.d_model, c.rms_eps});
 }
 
-// y[m] = W[m] x for matrices that share an input; it is quantised once, if any of them wants that.
+// y[m] = W[m] x for matrices that share an input, in one go; it is quantised once, if any of them
+// wants that.
 struct Projection {
   const op::Matrix& w;
   float* y;  // [n_rows, w.n_out]
 };
-template <ForwardOps Ops>
-void project(Ops& ops, Activations& x, int n_rows, std::initializer_list<Projection> projections) {
+template <ForwardOps Ops, std::size_t n>
+void project(Ops& ops, Activations& x, int n_rows, const Projection (&projections)[n]) {
   bool quantized = false;
-  for (const Projection& p : projections) quantized |= op::takes_quantized(p.w.type);
+  std::array<op::MatmulArgs, n> matmuls;
+  for (std::size_t m = 0; m < n; ++m) {
+    const auto& [w, y] = projections[m];
+    quantized |= op::takes_quantized(w.type);
+    matmuls[m] = {w, x.x.data(), x.quantized(), y, n_rows};
+  }
   if (quantized) ops.quantize({x.x.data(), x.quantized(), n_rows, x.width});
-  for (const Projection& p : projections) ops.matmul({p.w, x.x.data(), x.quantized(), p.y, n_rows});
+  ops.matmuls(matmuls);
 }
 
 // s.projected = attention over the normed rows. q and k are normed per head before they are

@@ -33,16 +33,12 @@ Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options) {
                   "n_threads: expected 0 or more, got " + std::to_string(options.n_threads));
   const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
   if (!isa) return unknown_isa();
-  const int useful = cpu::default_threads();
-  const int wanted = options.n_threads == 0 ? useful : std::min(options.n_threads, kMaxThreads);
-  if (options.log && options.n_threads > kMaxThreads)
-    options.log(LogLevel::warning, std::to_string(options.n_threads) + " threads are too many: " +
-                                       std::to_string(kMaxThreads) + " are used");
-  if (options.log && wanted > useful)
-    options.log(LogLevel::warning,
-                std::to_string(wanted) + " threads on " + std::to_string(useful) +
-                    " usable cores: this is slower than " + std::to_string(useful));
-  return std::make_unique<cpu::Pool>(wanted, *isa);
+  const int most = std::min(cpu::most_threads(), kMaxThreads);
+  const int wanted = options.n_threads == 0 ? cpu::default_threads() : options.n_threads;
+  if (options.log && wanted > most)
+    options.log(LogLevel::warning, std::to_string(wanted) + " threads are more than this process " +
+                                       "may run at a time: " + std::to_string(most) + " are used");
+  return std::make_unique<cpu::Pool>(std::min(wanted, most), *isa);
 }
 
 // "Q8_0 73 %, Q5_0 18 %", by share of the bytes.

@@ -1,6 +1,8 @@
 // What a backend must offer for the forward pass: every op of kernels/op under its own name.
 #pragma once
 
+#include <span>
+
 #include "kernels/op/attention.h"
 #include "kernels/op/embedding.h"
 #include "kernels/op/geglu.h"
@@ -17,14 +19,14 @@ namespace engine {
 template <class Ops>
 concept ForwardOps = requires(Ops& ops, const op::EmbeddingArgs& embedding,
                               const op::RmsNormArgs& rmsnorm, const op::QuantizeArgs& quantize,
-                              const op::MatmulArgs& matmul, const op::RopeArgs& rope,
+                              std::span<const op::MatmulArgs> matmuls, const op::RopeArgs& rope,
                               const op::KvWriteArgs& kv_write, const op::AttentionArgs& attention,
                               const op::ResidualArgs& residual, const op::GegluArgs& geglu,
                               const op::LogSumExpArgs& logsumexp) {
   ops.embedding(embedding);
   ops.rmsnorm(rmsnorm);
   ops.quantize(quantize);
-  ops.matmul(matmul);
+  ops.matmuls(matmuls);
   ops.rope(rope);
   ops.kv_write(kv_write);
   ops.attention(attention);

@@ -1,19 +1,11 @@
 #include <algorithm>
-#include <atomic>
-#include <bit>
-#include <limits>
-#include <mutex>
 #include <string>
 
 #include "engine/cpu_ops.h"
 #include "engine/engine.h"
-#include "engine/forward.h"
-#include "engine/kv_cache.h"
-#include "engine/model_impl.h"
 #include "engine/sampler.h"
 #include "engine/session_access.h"
-#include "engine/state.h"
-#include "gguf/no_throw.h"
+#include "engine/session_impl.h"
 
 namespace engine {
 namespace {
@@ -22,77 +14,13 @@ namespace {
 // of them.
 constexpr int kScoreRows = 8;
 
-bool all_finite(std::span<const float> values) {
-  // On bits, so that the loop vectorises: an exponent of all ones is infinity or NaN.
-  std::uint32_t largest = 0;
-  for (const float value : values)
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFu);
-  return largest < 0x7F800000u;
-}
-
-// Rows of a chunk whose largest buffer still has fewer elements than an int counts.
-int most_rows(const Config& c) {
-  return std::numeric_limits<int>::max() / std::max({c.d_model, c.d_ff, c.n_heads * c.head_dim});
-}
+}  // namespace
 
 Status non_finite(int position) {
   return Status(Code::non_finite,
                 "the model's logits at position " + std::to_string(position) +
                     " hold NaN or infinity: the weights are damaged or the activations overflowed");
 }
-
-}  // namespace
-
-struct Session::Impl {
-  Impl(const Model& m, const Model::Impl& shared_, const SessionOptions& options)
-      : model(m),
-        shared(shared_),
-        n_ctx(options.n_ctx == 0 ? shared.config.n_ctx_train : options.n_ctx),
-        n_chunk(std::min(options.n_chunk == 0 ? n_ctx : options.n_chunk, most_rows(shared.config))),
-        cache(shared.config, options.kv == KvType::f16 ? op::KvType::f16 : op::KvType::f32) {}
-
-  Model model;  // keeps `shared` alive
-  const Model::Impl& shared;
-  int n_ctx, n_chunk;
-  KvCache cache;
-  State state;
-  std::vector<Token> tokens;
-  // [d_model] of the last token, as the last layer left it; empty after a rewind.
-  std::vector<float> hidden;
-  std::vector<float> logits;  // [n_vocab] of the last token, if logits_valid
-  bool logits_valid = false;
-  std::atomic<std::uint32_t> n_cancels{0};
-  std::mutex in_use;
-
-  int n_past() const { return static_cast<int>(tokens.size()); }
-  Status check_appendable(std::span<const Token> more) const;
-  template <class AfterChunk>
-  Status evaluate(std::span<const Token> more, const AfterChunk& after_chunk);
-  void forward_chunk(std::span<const Token> chunk);
-  int rewind(int n);
-  Status restore_hidden();
-  Status compute_logits();
-  Status compute_head(std::span<const float> hidden_rows, int position, std::span<float> out);
-  Status score_rows(std::span<const float> hidden_rows, std::span<const Token> next,
-                    int first_position, std::vector<float>& out);
-
-  // Runs fn, which returns Status, as the only user of the session.
-  template <class Fn>
-  auto exclusively(const Fn& fn) -> decltype(fn()) {
-    const std::unique_lock lock(in_use, std::try_to_lock);
-    return no_throw([&]() -> decltype(fn()) {
-      if (!lock) return Status(Code::busy, "the session is in use on another thread");
-      return fn();
-    });
-  }
-  // Runs fn, which returns Status, on the model's threads.
-  template <class Fn>
-  Status on_pool(const Fn& fn) {
-    Status status;
-    ENGINE_TRY(shared.pool->run([&] { status = fn(); }));
-    return status;
-  }
-};
 
 Status Session::Impl::check_appendable(std::span<const Token> more) const {
   for (std::size_t i = 0; i < more.size(); ++i)
@@ -108,23 +36,28 @@ Status Session::Impl::check_appendable(std::span<const Token> more) const {
   return {};
 }
 
-// Runs the layers over one chunk; afterwards state.x holds its hidden rows.
+// Runs the layers over one chunk; afterwards the workspace's state.x holds its hidden rows.
 void Session::Impl::forward_chunk(std::span<const Token> chunk) {
-  const Config& config = shared.config;
-  const int n = static_cast<int>(chunk.size());
-  std::vector<op::KvRow> rows;
-  for (int pos = n_past(); pos < n_past() + n; ++pos) rows.push_back({pos, pos, 0});
-  std::vector<std::byte* const*> tables;  // [n_layers], each of this one sequence
-  for (int l = 0; l < config.n_layers; ++l) tables.push_back(cache.pages(l));
-  std::vector<op::KvPages> pages;
-  for (auto& table : tables) pages.push_back({&table});
+  std::vector<op::KvRow>& rows = shared.workspace->rows;
+  rows.clear();
+  const int end = n_past() + static_cast<int>(chunk.size());
+  for (int pos = n_past(); pos < end; ++pos) rows.push_back({pos, pos, 0});
+  const KvCache* const only = &cache;
+  shared.run_layers(chunk, {&only, 1});
+}
 
-  state.resize(config, n);
-  state.set_positions(config, rows);
-  const Batch batch = {chunk, rows, cache.shape(), pages};
-  CpuOps ops{*shared.pool};
-  embed(ops, config, shared.weights, batch, state);
-  layers(ops, config, shared.weights, batch, state, 0, shared.weights.layers.size());
+// After this, appending so many tokens allocates nothing.
+void Session::Impl::make_room(std::size_t n_more) {
+  if (tokens.capacity() - tokens.size() < n_more)
+    tokens.reserve(std::max(tokens.size() + n_more, 2 * tokens.size()));
+}
+
+// Notes that `more` has been evaluated.
+void Session::Impl::commit(std::span<const Token> more, const float* last_hidden) {
+  hidden.assign(last_hidden, last_hidden + shared.config.d_model);
+  logits_valid = false;
+  tokens.insert(tokens.end(), more.begin(), more.end());
+  cache.drop_behind(n_past());
 }
 
 // Appends `more` chunk by chunk; after_chunk(chunk's first index in more, its size) runs on the
@@ -133,10 +66,7 @@ template <class AfterChunk>
 Status Session::Impl::evaluate(std::span<const Token> more, const AfterChunk& after_chunk) {
   const std::uint32_t n_cancels_before = n_cancels.load();
   ENGINE_TRY(check_appendable(more));
-  // First, so that nothing can fail between evaluating a chunk and noting it.
-  if (tokens.capacity() - tokens.size() < more.size())
-    tokens.reserve(std::max(tokens.size() + more.size(), 2 * tokens.size()));
-  const auto width = static_cast<std::size_t>(shared.config.d_model);
+  make_room(more.size());  // first, so that nothing can fail between evaluating and noting it
   for (std::size_t first = 0; first < more.size();) {
     if (n_cancels.load() != n_cancels_before)
       return Status(Code::cancelled, "the evaluation was cancelled");
@@ -145,35 +75,20 @@ Status Session::Impl::evaluate(std::span<const Token> more, const AfterChunk& af
     ENGINE_TRY(cache.reserve(n_past() + static_cast<int>(chunk.size())));
     ENGINE_TRY(on_pool([&]() -> Status {
       forward_chunk(chunk);
-      const auto last_row = state.x.end() - static_cast<std::ptrdiff_t>(width);
-      std::vector<float> last(last_row, state.x.end());
       ENGINE_TRY(after_chunk(first, chunk.size()));
-      hidden = std::move(last);
+      const std::size_t last = (chunk.size() - 1) * static_cast<std::size_t>(shared.config.d_model);
+      commit(chunk, shared.workspace->state.x.data() + last);
       return {};
     }));
-    logits_valid = false;
-    tokens.insert(tokens.end(), chunk.begin(), chunk.end());
-    cache.drop_behind(n_past());
     first += chunk.size();
   }
   return {};
 }
 
-// Logits of hidden rows, the first of which is at `position`; ids without a token get minus infinity.
-// On the model's threads.
-Status Session::Impl::compute_head(std::span<const float> hidden_rows, int position,
-                                   std::span<float> out) {
-  const auto n_vocab = static_cast<std::size_t>(shared.config.n_vocab);
-  const auto n_rows = static_cast<int>(out.size() / n_vocab);
-  CpuOps ops{*shared.pool};
-  head(ops, shared.config, shared.weights, hidden_rows.data(), n_rows, state, out.data());
-  for (int t = 0; t < n_rows; ++t) {
-    const auto row = out.subspan(static_cast<std::size_t>(t) * n_vocab, n_vocab);
-    if (!all_finite(row)) return non_finite(position + t);
-    std::fill(row.begin() + shared.vocab.size(), row.end(),
-              -std::numeric_limits<float>::infinity());
-  }
-  return {};
+// Logits of hidden rows, the first of which is at `position`. On the model's threads.
+Status Session::Impl::compute_head(const float* hidden_rows, int n_rows, int position, float* out) {
+  const int bad = shared.run_head(hidden_rows, n_rows, out);
+  return bad == n_rows ? Status() : non_finite(position + bad);
 }
 
 // Forgets tokens beyond the first n, or more where the cache demands it.
@@ -204,26 +119,25 @@ Status Session::Impl::compute_logits() {
   if (logits_valid) return {};
   ENGINE_TRY(on_pool([&] {
     logits.resize(static_cast<std::size_t>(shared.config.n_vocab));
-    return compute_head(hidden, n_past() - 1, logits);
+    return compute_head(hidden.data(), 1, n_past() - 1, logits.data());
   }));
   logits_valid = true;
   return {};
 }
 
 // Appends ln p of next[i] given the hidden row i. On the model's threads.
-Status Session::Impl::score_rows(std::span<const float> hidden_rows, std::span<const Token> next,
+Status Session::Impl::score_rows(const float* hidden_rows, std::span<const Token> next,
                                  int first_position, std::vector<float>& out) {
   const auto n_vocab = static_cast<std::size_t>(shared.config.n_vocab);
   const auto width = static_cast<std::size_t>(shared.config.d_model);
   std::vector<float> rows(std::min<std::size_t>(kScoreRows, next.size()) * n_vocab);
   float lse[kScoreRows];
   for (std::size_t first = 0; first < next.size(); first += kScoreRows) {
-    const std::size_t n = std::min<std::size_t>(kScoreRows, next.size() - first);
-    ENGINE_TRY(compute_head(hidden_rows.subspan(first * width, n * width),
-                            first_position + static_cast<int>(first),
-                            std::span(rows).first(n * n_vocab)));
-    CpuOps{*shared.pool}.logsumexp({rows.data(), lse, static_cast<int>(n), shared.config.n_vocab});
-    for (std::size_t t = 0; t < n; ++t)
+    const int n = static_cast<int>(std::min<std::size_t>(kScoreRows, next.size() - first));
+    ENGINE_TRY(compute_head(hidden_rows + first * width, n,
+                            first_position + static_cast<int>(first), rows.data()));
+    CpuOps{*shared.pool}.logsumexp({rows.data(), lse, n, shared.config.n_vocab});
+    for (std::size_t t = 0; t < static_cast<std::size_t>(n); ++t)
       out.push_back(rows[t * n_vocab + static_cast<std::size_t>(next[first + t])] - lse[t]);
   }
   return {};
@@ -282,7 +196,8 @@ Result<std::vector<float>> Session::score(std::span<const Token> tokens) {
     if (impl_->n_past() > 0) {
       ENGINE_TRY(impl_->restore_hidden());
       ENGINE_TRY(impl_->on_pool([&] {
-        return impl_->score_rows(impl_->hidden, tokens.first(1), impl_->n_past() - 1, scores);
+        return impl_->score_rows(impl_->hidden.data(), tokens.first(1), impl_->n_past() - 1,
+                                 scores);
       }));
     }
     ENGINE_TRY(impl_->evaluate(tokens, [&](std::size_t first, std::size_t n) {
@@ -290,7 +205,8 @@ Result<std::vector<float>> Session::score(std::span<const Token> tokens) {
           std::min(n, tokens.size() - first - 1);  // the last token has no next one
       const int position = impl_->n_past();
       // The head overwrites state.normed only, so the hidden rows stay in place.
-      return impl_->score_rows(impl_->state.x, tokens.subspan(first + 1, n_next), position, scores);
+      return impl_->score_rows(impl_->shared.workspace->state.x.data(),
+                               tokens.subspan(first + 1, n_next), position, scores);
     }));
     return scores;
   });

@@ -1,4 +1,4 @@
-// What generate() needs to know of a session beside its public interface.
+// What generate() and decode_batch() need of a session beside its public interface.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 namespace engine {
 
 struct SessionAccess {
+  using Impl = Session::Impl;
+  static Impl* impl(Session& session) noexcept { return session.impl_.get(); }
   // How often cancel() has been called: work that spans several calls compares it with its start.
   static std::uint32_t n_cancels(const Session& session) noexcept;
   // Tokens that are evaluated at a time.

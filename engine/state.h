@@ -13,17 +13,18 @@ namespace engine {
 
 // cos and sin of every row's position for one rope base.
 struct RopeTable {
-  std::vector<float> cos, sin;  // [n_rows, head_dim / 2]
+  std::vector<double> frequency;  // [head_dim / 2], base^(-2i / head_dim)
+  std::vector<float> cos, sin;    // [n_rows, head_dim / 2]
 };
 
 // A matmul's input: in fp32, and quantised to 16 bits.
 struct Activations {
-  std::vector<float> x;             // [n_rows, width]
-  std::vector<std::int16_t> q;      // [n_rows, width]
-  std::vector<float> scale;         // [n_rows, width / 32]
-  std::vector<std::int32_t> sum16;  // [n_rows, width / 16]
+  std::vector<float> x;                        // [n_rows, width]
+  std::vector<std::int16_t> q;                 // [n_rows, width]
+  std::vector<float> scale;                    // [n_rows, width / 32]
+  std::vector<std::int32_t> sum16, product16;  // [n_rows, width / 16]
   int width = 0;
-  op::QuantizedRows quantized() { return {q.data(), scale.data(), sum16.data()}; }
+  op::QuantizedRows quantized() { return {q.data(), scale.data(), sum16.data(), product16.data()}; }
 };
 
 // The rows of one forward pass.
@@ -47,11 +48,22 @@ struct State {
   std::vector<float> projected;  // [n_rows, d_model]  what joins the residual stream
   RopeTable rope_global, rope_local;
 
-  // Makes room for n_rows rows; throws std::bad_alloc.
-  void resize(const Config& config, int n_rows);
-  // Fills the rope tables for these rows' positions. Angles are computed in double
-  // and rounded once.
-  void set_positions(const Config& config, std::span<const op::KvRow> rows);
+  // Makes room for n_rows rows, and gives none up: buffers may be longer than their shapes say.
+  // Throws std::bad_alloc.
+  void reserve(const Config& config, int n_rows);
+  // Fills the rope tables for the positions of rows begin..end-1; different rows may be filled at the
+  // same time. Angles are computed in double and rounded once.
+  void set_positions(const Config& config, std::span<const op::KvRow> rows, int begin, int end);
+};
+
+// What a pass over the weights works in. The passes of all sessions of a model run one at a time and
+// share one.
+struct Workspace {
+  State state;
+  std::vector<op::KvRow> rows;            // of the batch
+  std::vector<std::byte* const*> tables;  // [n_layers, n_sequences]
+  std::vector<op::KvPages> pages;         // [n_layers]
+  std::vector<float> logits;              // of rows whose logits are computed together
 };
 
 }  // namespace engine

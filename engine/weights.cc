@@ -1,6 +1,7 @@
 #include "engine/weights.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <string>
@@ -16,6 +17,8 @@ constexpr std::size_t kSliceBytes = 1 << 20;  // of a file read at a time by one
 
 // Shapes were checked against Config, which holds them as int.
 int as_int(std::uint64_t value) { return static_cast<int>(value); }
+
+int quotient_up(int a, int b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 std::size_t row_bytes(const gguf::Tensor& tensor) {
   const gguf::TypeTraits& traits = gguf::traits(tensor.type);
@@ -87,26 +90,29 @@ class Loader {
   }
 
  private:
+  // In rounds of one slice of every part that the tensor's matmul will have, so that a thread first
+  // touches what it will read. A round ends often enough for a smooth progress bar and a prompt
+  // cancellation.
   Status fill(const gguf::Tensor& tensor, const op::Matrix& m, std::byte* to) {
+    const int item_rows = m.layout == op::Layout::rows ? 1 : cpu::kGroup;
     const int n_rows = as_int(tensor.n_rows());
-    const int rows_a_slice = slice_rows(tensor);
-    const int n_slices = (n_rows + rows_a_slice - 1) / rows_a_slice;
-    // A round ends often enough for a smooth progress bar and a prompt cancellation.
-    constexpr int kSlicesARound = 32;
-    for (int first = 0; first < n_slices; first += kSlicesARound) {
-      const int count = std::min(kSlicesARound, n_slices - first);
+    const int n_items = quotient_up(n_rows, item_rows);
+    const int n_parts = std::max(1, pool_.n_parts(n_items, 1));
+    const int slice = quotient_up(slice_rows(tensor), item_rows);
+    for (int first = 0; first < quotient_up(n_items, n_parts); first += slice) {
+      const auto fill_slice = [&](int part) {
+        const int begin = cpu::Pool::part_begin(n_items, n_parts, part) + first;
+        const int end = std::min(begin + slice, cpu::Pool::part_begin(n_items, n_parts, part + 1));
+        if (begin >= end) return Status();
+        return fill_rows(tensor, m, to, begin * item_rows, std::min(n_rows, end * item_rows));
+      };
       ENGINE_TRY(pool_.run([&] {
-        pool_.parallel_for(count, 1, [&](int begin, int end) {
-          for (int s = first + begin; s < first + end; ++s)
-            note(no_throw([&] {
-              return fill_rows(tensor, m, to, s * rows_a_slice,
-                               std::min(n_rows, (s + 1) * rows_a_slice));
-            }));
+        pool_.parallel_for(n_parts, 1, [&](int begin, int end) {
+          for (int part = begin; part < end; ++part)
+            note(no_throw([&] { return fill_slice(part); }));
         });
       }));
       ENGINE_TRY(std::move(failure_));
-      const int rows_done = std::min(n_rows, (first + count) * rows_a_slice) - first * rows_a_slice;
-      done_bytes_ += static_cast<std::uint64_t>(rows_done) * row_bytes(tensor);
       if (options_.progress &&
           !options_.progress(static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_)))
         return Status(Code::cancelled, "loading was cancelled");
@@ -115,8 +121,7 @@ class Loader {
   }
 
   static int slice_rows(const gguf::Tensor& tensor) {
-    const std::size_t rows = std::max<std::size_t>(1, kSliceBytes / row_bytes(tensor));
-    return as_int((rows + cpu::kGroup - 1) / cpu::kGroup * cpu::kGroup);
+    return as_int(std::max<std::size_t>(1, kSliceBytes / row_bytes(tensor)));
   }
 
   // Keeps the first failure; on any of the pool's threads.
@@ -138,6 +143,7 @@ class Loader {
       return Status(Code::corrupt_file, Detail::value,
                     "tensor " + std::string(tensor.name) + ": NaN or infinity in rows " +
                         std::to_string(begin) + " to " + std::to_string(end - 1));
+    done_bytes_ += bytes;
     if (!planes) return {};
     for (int row = begin; row < end; row += cpu::kGroup)
       cpu::pack_group(m, row / cpu::kGroup,
@@ -150,7 +156,8 @@ class Loader {
   cpu::Pool& pool_;
   const Weights::LoadOptions& options_;
   std::byte* next_;  // where the next tensor goes
-  std::uint64_t total_bytes_, done_bytes_ = 0;
+  std::uint64_t total_bytes_;
+  std::atomic<std::uint64_t> done_bytes_ = 0;
   std::mutex mutex_;
   Status failure_;
 };

@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "tests/support/batch.h"
 #include "tests/support/model_file.h"
 #include "tests/support/reference.h"
 #include "tests/support/same_bits.h"
@@ -44,6 +45,16 @@ TEST(RealSameBits, OverChunkSizes) {
   EXPECT_TRUE(same_bits(logits_after(model, tokens, {.n_chunk = 1}),
                         logits_after(model, tokens, {.n_chunk = 0})))
       << "token by token";
+}
+
+TEST(RealSameBits, OverBatches) {
+  const test::ReferenceText text = test::reference_texts("logits.json")[0];
+  const Model model = load(cpu::best_isa(), 2);
+  std::vector<std::vector<Token>> prompts;
+  for (const std::size_t n : {1u, 63u, 64u, 20u, 127u, 100u, 65u, 40u})
+    prompts.emplace_back(text.ids.begin() + static_cast<std::ptrdiff_t>(n),
+                         text.ids.begin() + static_cast<std::ptrdiff_t>(2 * n));
+  test::expect_batch_as_alone(model, model, prompts, 4, {});
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace engine::cpu {
 struct ColumnBlock {
   const std::int16_t* q;  // [32]
   float scale;
-  const std::int32_t* sum16;  // [2]
+  const std::int32_t* sum16;      // [2]
+  const std::int32_t* product16;  // [2]
   // Pair p of 16-bit activations, in quad_position order, as one word.
   [[gnu::always_inline]] std::int32_t pair(int p) const {
     std::int32_t word;
@@ -25,7 +26,7 @@ struct ColumnBlock {
 
 [[gnu::always_inline]] inline ColumnBlock column_block(const op::MatmulArgs& a, int t, int b) {
   const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(t) * (a.w.n_in / op::kBlock) + b;
-  return {a.xq.q + at * op::kBlock, a.xq.scale[at], a.xq.sum16 + 2 * at};
+  return {a.xq.q + at * op::kBlock, a.xq.scale[at], a.xq.sum16 + 2 * at, a.xq.product16 + 2 * at};
 }
 
 // fn.operator()<kColumns>(c) over 0..n-1 in tiles of kTileColumns, then of half as many, and so on.
@@ -35,19 +36,32 @@ template <class S, int kColumns = S::kTileColumns, class Fn>
   if constexpr (kColumns > 1) for_columns<S, kColumns / 2>(n, fn, c);
 }
 
+// How far ahead of the block in work its successors are asked of memory: about what arrives in the
+// time a request takes.
+inline constexpr int kAheadBytes = 8192;
+
+template <class Format>
+[[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int b) {
+  constexpr int kBytes = Format::kQuantBytes + Format::kScaleBytes;
+  for (int i = 0; i < kBytes; i += 64)
+    __builtin_prefetch(group.quants + b * kBytes + kAheadBytes + i);
+  for (int i = 0; i < Format::kLowBytes; i += 64)
+    __builtin_prefetch(group.block_low(b) + kAheadBytes + i);
+}
+
 // Sub-blocks of 16 or 32 that a block of 32 has.
 template <class Format>
 inline constexpr int kSubBlocks = op::kBlock / Format::Block::kSubBlock;
 
-// sums[j]: the integer sum of sub-block j.
+// first, last: the integer sums of the first and the last sub-block, which may be the same one.
 template <class S, class Format>
-[[gnu::always_inline]] inline typename S::F block_term(
-    const typename S::I (&sums)[kSubBlocks<Format>], const BlockScales<S>& w,
-    const ColumnBlock& x) {
+[[gnu::always_inline]] inline typename S::F block_term(typename S::I first, typename S::I last,
+                                                       const BlockScales<S>& w,
+                                                       const ColumnBlock& x) {
   using F = typename S::F;
-  F a = S::to_float(sums[0]);
+  F a = S::to_float(first);
   if constexpr (Format::kHeadBytes > 0) a = S::mul(a, w.s0);
-  if constexpr (kSubBlocks<Format> == 2) a = S::fma(S::to_float(sums[1]), w.s1, a);
+  if constexpr (kSubBlocks<Format> == 2) a = S::fma(S::to_float(last), w.s1, a);
   const F dx = S::set(x.scale), product = S::mul(w.d, dx);
   if constexpr (Format::Block::kMinimum == gguf::Minimum::subtract) {
     const F e = S::mul(S::set(static_cast<float>(x.sum16[0] + x.sum16[1])), w.n);

@@ -39,6 +39,7 @@ extern const Leaf kAvx2Leaf;
 extern const Leaf kAvxVnniLeaf;
 extern const Leaf kAvx512VlVnniLeaf;
 extern const Leaf kAvx512VnniLeaf;
+extern const Leaf kAvx512SumsLeaf;
 #endif
 
 }  // namespace engine::cpu

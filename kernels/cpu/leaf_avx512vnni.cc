@@ -1,4 +1,4 @@
-#include "kernels/cpu/simd_avx512vnni.h"
+#include "kernels/cpu/simd_512.h"
 //
 #include "kernels/cpu/leaf_table.h"
 

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/pool.h"
 
@@ -20,21 +21,29 @@ int read_int(const std::string& path, int fallback) {
   return in >> value ? value : fallback;
 }
 
-// Distinct (package, core) pairs among the processors this process may run on.
-int allowed_cores() {
+// The processors this process may run on; where the system does not tell, as many as there are.
+std::vector<int> allowed_processors() {
+  std::vector<int> processors;
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0)
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+  const int count = known ? CPU_SETSIZE : static_cast<int>(std::thread::hardware_concurrency());
+  for (int cpu = 0; cpu < count; ++cpu)
+    if (!known || CPU_ISSET(static_cast<std::size_t>(cpu), &set)) processors.push_back(cpu);
+  if (processors.empty()) processors.push_back(0);
+  return processors;
+}
+
+// Distinct (package, core) pairs among them.
+int allowed_cores() {
   std::set<std::pair<int, int>> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(static_cast<std::size_t>(cpu), &set)) continue;
+  for (const int cpu : allowed_processors()) {
     const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
     // Without topology files every processor counts as a core of its own.
     cores.emplace(read_int(topology + "physical_package_id", 0),
                   read_int(topology + "core_id", -1 - cpu));
   }
-  return std::max(1, static_cast<int>(cores.size()));
+  return static_cast<int>(cores.size());
 }
 
 // The path of this process in the cgroup hierarchy of a v1 controller ("cpu"), or in v2 for "".
@@ -87,6 +96,12 @@ int default_threads() {
   const int cores = allowed_cores();
   const double quota = cgroup_cpus();
   return quota >= cores ? cores : std::max(1, static_cast<int>(quota));
+}
+
+int most_threads() {
+  const int processors = static_cast<int>(allowed_processors().size());
+  const double quota = std::ceil(cgroup_cpus());
+  return quota >= processors ? processors : static_cast<int>(quota);
 }
 
 }  // namespace engine::cpu

@@ -44,17 +44,14 @@ template <class S, class Format, int kColumns>
 [[gnu::always_inline]] inline void block_terms(const Group<Format>& group, int b, int v,
                                                const ColumnBlock (&x)[kColumns],
                                                typename S::F (&t)[kColumns]) {
-  typename S::I first[kColumns], second[kColumns];
-  integer_sums<S, Format, kColumns>(group, b, v, x, 0, 8 / kSubBlocks<Format>, first);
-  if constexpr (kSubBlocks<Format> == 2)
-    integer_sums<S, Format, kColumns>(group, b, v, x, 4, 8, second);
+  constexpr int kSubs = kSubBlocks<Format>;
+  typename S::I sums[kSubs][kColumns];
+#pragma GCC unroll 2
+  for (int j = 0; j < kSubs; ++j)
+    integer_sums<S, Format, kColumns>(group, b, v, x, 8 / kSubs * j, 8 / kSubs * (j + 1), sums[j]);
   const BlockScales<S> scales = load_scales<S, Format>(group, b, v);
-  for (int c = 0; c < kColumns; ++c) {
-    if constexpr (kSubBlocks<Format> == 2)
-      t[c] = block_term<S, Format>({first[c], second[c]}, scales, x[c]);
-    else
-      t[c] = block_term<S, Format>({first[c]}, scales, x[c]);
-  }
+  for (int c = 0; c < kColumns; ++c)
+    t[c] = block_term<S, Format>(sums[0][c], sums[kSubs - 1][c], scales, x[c]);
 }
 
 // Columns t0 .. t0 + kColumns - 1 of one group.

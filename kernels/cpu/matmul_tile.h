@@ -1,6 +1,12 @@
-// Matmul over planes for many columns (prompts, large batches): a segment of a group's weights is
+// Matmul over planes for many columns (prompts, large batches): a segment of a few groups' weights is
 // expanded once to 16 bits and then meets all columns of a chunk. vector: output rows by lanes; one
 // work item: a group of 16 rows, all columns.
+//
+// Where S::kProductsOfSums, integer sums are formed as S. Winograd proposed ("A new algorithm for
+// inner products", IEEE Transactions on Computers C-17, 1968), with one product for two weights:
+//   w0*x0 + w1*x1 = (w1+x0)*(w0+x1) - x0*x1 - w0*w1
+// The last two are summed beforehand, once a row and once a column. Sums wrap modulo 2^32, which a
+// result that fits 32 bits does not mind; w + x fits 16 bits, as |x| <= 32639 and -128 <= w < 128.
 #pragma once
 
 #include <algorithm>
@@ -14,82 +20,88 @@ namespace engine::cpu {
 // Columns whose activations stay in the second-level cache while all groups of a part meet them.
 inline constexpr int kChunkColumns = 128;
 
-// Blocks b0 .. b0 + count - 1 of one or more groups, signed and widened.
-template <class S, int kGroups>
+// Blocks b0 .. b0 + count - 1 of kGroups groups, signed and widened.
+template <class S, class Format, int kGroups>
 struct ExpandedSegment {
   static constexpr int kGroupVectors = kGroup / S::kLanes, kVectors = kGroups * kGroupVectors;
   static constexpr int kPairs = op::kBlock / 2;
+  static constexpr int kSubs = kSubBlocks<Format>, kSubPairs = kPairs / kSubs;
   int b0, count;
-  // [block][pair of inputs][vector]: in quad_position order, for the activations' pair of that index
-  typename S::I weights[op::kSegmentBlocks][kPairs][kVectors];
+  // Pairs of weights as words, in the order of the activations' pairs.
+  typename S::I pairs[op::kSegmentBlocks][kPairs][kVectors];
+  // -(w0*w1 + w2*w3 + ...) of each sub-block.
+  typename S::I minus_products[op::kSegmentBlocks][kSubs][kVectors];
   BlockScales<S> scales[op::kSegmentBlocks][kVectors];
 };
 
-// How far ahead of the weights in work their successors are asked of memory: about what arrives in
-// the time a request takes.
-inline constexpr int kAheadBytes = 8192;
-
-template <class Format>
-[[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int b) {
-  constexpr int kBytes = Format::kQuantBytes + Format::kScaleBytes;
-  for (int i = 0; i < kBytes; i += 64)
-    __builtin_prefetch(group.quants + b * kBytes + kAheadBytes + i);
-  for (int i = 0; i < Format::kLowBytes; i += 64)
-    __builtin_prefetch(group.block_low(b) + kAheadBytes + i);
-}
-
-// Fills the vectors of group `index` of the segment's groups.
+// Expands vector v of the group into vector `to` of the segment.
 template <class S, class Format, int kGroups>
-void expand(const Group<Format>& group, int index, ExpandedSegment<S, kGroups>& out) {
+[[gnu::always_inline]] inline void expand_block(const Group<Format>& group, int b, int v, int to,
+                                                ExpandedSegment<S, Format, kGroups>& out) {
   using I = typename S::I;
   const I offset = S::seti(Format::kOffset | Format::kOffset << 16);
-  for (int b = 0; b < out.count; ++b)
-    for (int v = 0; v < out.kGroupVectors; ++v) {
-      const int to = index * out.kGroupVectors + v;
+  I products[2] = {S::seti(0), S::seti(0)};  // of each half
 #pragma GCC unroll 8
-      for (int k = 0; k < 8; ++k) {
-        const I word = quad_word<S, Format>(group, out.b0 + b, k, v);
-        out.weights[b][2 * k][to] = S::subi16(S::andi(word, S::seti(0x00FF00FF)), offset);
-        out.weights[b][2 * k + 1][to] = S::subi16(S::template shr16<8>(word), offset);
+  for (int k = 0; k < 8; ++k) {
+    const I word = quad_word<S, Format>(group, out.b0 + b, k, v);
+    const I even = S::subi16(S::andi(word, S::seti(0x00FF00FF)), offset);
+    const I odd = S::subi16(S::template shr16<8>(word), offset);
+    out.pairs[b][2 * k][to] = even;
+    out.pairs[b][2 * k + 1][to] = odd;
+    if constexpr (S::kProductsOfSums) products[k / 4] = S::dot2(products[k / 4], even, odd);
+  }
+  if constexpr (out.kSubs == 1) products[0] = S::addi(products[0], products[1]);
+  for (int j = 0; j < out.kSubs; ++j)
+    out.minus_products[b][j][to] = S::subi(S::seti(0), products[j]);
+  out.scales[b][to] = load_scales<S, Format>(group, out.b0 + b, v);
+}
+
+// Integer sums of sub-block j of block b: acc[c][v] = sum w * x.
+template <class S, class Format, int kColumns, int kGroups, int kVectors>
+[[gnu::always_inline]] inline void tile_sums(const ExpandedSegment<S, Format, kGroups>& w, int b,
+                                             int j, const ColumnBlock (&x)[kColumns],
+                                             typename S::I (&acc)[kColumns][kVectors]) {
+  using I = typename S::I;
+  for (int c = 0; c < kColumns; ++c) {
+    const std::int32_t* products = x[c].product16 + j;
+    const I minus = S::seti(w.kSubs == 1 ? -products[0] - products[1] : -products[0]);
+    for (int v = 0; v < kVectors; ++v)
+      acc[c][v] = S::kProductsOfSums ? S::addi(w.minus_products[b][j][v], minus) : S::seti(0);
+  }
+#pragma GCC unroll 16
+  for (int p = j * w.kSubPairs; p < (j + 1) * w.kSubPairs; p += 2)
+#pragma GCC unroll 8
+    for (int c = 0; c < kColumns; ++c) {
+      const I even = S::seti(x[c].pair(p)), odd = S::seti(x[c].pair(p + 1));
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        const I w_even = w.pairs[b][p][v], w_odd = w.pairs[b][p + 1][v];
+        if constexpr (S::kProductsOfSums) {
+          acc[c][v] = S::dot2(acc[c][v], S::addi16(w_odd, even), S::addi16(w_even, odd));
+        } else {
+          acc[c][v] = S::dot2(acc[c][v], w_even, even);
+          acc[c][v] = S::dot2(acc[c][v], w_odd, odd);
+        }
       }
-      if (v == 0) prefetch_ahead(group, out.b0 + b);
-      out.scales[b][to] = load_scales<S, Format>(group, out.b0 + b, v);
     }
 }
 
 // y[c][row] += the segment's sums for columns t0 .. t0 + kColumns - 1.
 template <class S, class Format, int kColumns, int kGroups>
-void add_segment(const op::MatmulArgs& a, const ExpandedSegment<S, kGroups>& w, int t0,
+void add_segment(const op::MatmulArgs& a, const ExpandedSegment<S, Format, kGroups>& w, int t0,
                  float (*y)[kGroups * kGroup]) {
   constexpr int kVectors = w.kVectors;
-  constexpr int kSubs = kSubBlocks<Format>, kSubPairs = w.kPairs / kSubs;
-  using F = typename S::F;
-  using I = typename S::I;
-  F t[op::kSegmentBlocks][kColumns][kVectors];
+  typename S::F t[op::kSegmentBlocks][kColumns][kVectors];
   for (int b = 0; b < w.count; ++b) {
     ColumnBlock x[kColumns];
     for (int c = 0; c < kColumns; ++c) x[c] = column_block(a, t0 + c, w.b0 + b);
-    I sums[kColumns][kVectors][kSubs];
+    typename S::I sums[w.kSubs][kColumns][kVectors];
 #pragma GCC unroll 2
-    for (int j = 0; j < kSubs; ++j) {
-      I acc[kColumns][kVectors];
-      for (auto& column : acc)
-        for (I& sum : column) sum = S::seti(0);
-#pragma GCC unroll 16
-      for (int p = j * kSubPairs; p < (j + 1) * kSubPairs; ++p)
-#pragma GCC unroll 8
-        for (int c = 0; c < kColumns; ++c) {
-          const I pair = S::seti(x[c].pair(p));
-#pragma GCC unroll 2
-          for (int v = 0; v < kVectors; ++v)
-            acc[c][v] = S::dot2(acc[c][v], w.weights[b][p][v], pair);
-        }
-      for (int c = 0; c < kColumns; ++c)
-        for (int v = 0; v < kVectors; ++v) sums[c][v][j] = acc[c][v];
-    }
+    for (int j = 0; j < w.kSubs; ++j) tile_sums(w, b, j, x, sums[j]);
     for (int c = 0; c < kColumns; ++c)
       for (int v = 0; v < kVectors; ++v)
-        t[b][c][v] = block_term<S, Format>(sums[c][v], w.scales[b][v], x[c]);
+        t[b][c][v] =
+            block_term<S, Format>(sums[0][c][v], sums[w.kSubs - 1][c][v], w.scales[b][v], x[c]);
   }
   for (int c = 0; c < kColumns; ++c)
     for (int v = 0; v < kVectors; ++v) {
@@ -104,10 +116,17 @@ void groups_chunk(const op::MatmulArgs& a, int first_group, int t0, int n) {
   const int n_blocks = a.w.n_in / op::kBlock;
   alignas(64) float y[kChunkColumns][kGroups * kGroup];
   std::fill_n(&y[0][0], n * kGroups * kGroup, 0.0f);
-  ExpandedSegment<S, kGroups> w;
+  ExpandedSegment<S, Format, kGroups> w;
   for (w.b0 = 0; w.b0 < n_blocks; w.b0 += op::kSegmentBlocks) {
     w.count = std::min(op::kSegmentBlocks, n_blocks - w.b0);
-    for (int g = 0; g < kGroups; ++g) expand(Group<Format>(a.w, first_group + g), g, w);
+    for (int g = 0; g < kGroups; ++g) {
+      const Group<Format> group(a.w, first_group + g);
+      for (int b = 0; b < w.count; ++b) {
+        prefetch_ahead(group, w.b0 + b);
+        for (int v = 0; v < w.kGroupVectors; ++v)
+          expand_block(group, b, v, g * w.kGroupVectors + v, w);
+      }
+    }
     for_columns<S>(n, [&]<int kColumns>(int c) {
       add_segment<S, Format, kColumns, kGroups>(a, w, t0 + c, y + c);
     });

@@ -1,6 +1,7 @@
 // The CPU backend's ops: what a work item is, and how many of them are worth a thread.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "kernels/cpu/leaf.h"
 #include "kernels/cpu/planes.h"
@@ -36,6 +37,12 @@ void decode_matrix_row(const op::Matrix& w, int row, float* y) {
   }
 }
 
+// Work items of a matmul: output rows, or groups of interleaved ones.
+int n_items(const op::MatmulArgs& a) {
+  if (a.n_t == 0) return 0;
+  return a.w.layout == op::Layout::rows ? a.w.n_out : (a.w.n_out + kGroup - 1) / kGroup;
+}
+
 }  // namespace
 
 void embedding(const op::EmbeddingArgs& a, Pool& pool) {
@@ -58,10 +65,21 @@ void quantize(const op::QuantizeArgs& a, Pool& pool) {
                     [&](int begin, int end) { pool.leaf().quantize(a, begin, end); });
 }
 
-void matmul(const op::MatmulArgs& a, Pool& pool) {
-  if (a.n_t == 0) return;
-  const int items = a.w.layout == op::Layout::rows ? a.w.n_out : (a.w.n_out + kGroup - 1) / kGroup;
-  pool.parallel_for(items, 1, [&](int begin, int end) { pool.leaf().matmul(a, begin, end); });
+void matmul(const op::MatmulArgs& a, Pool& pool) { matmuls({&a, 1}, pool); }
+
+// A part takes its share of every matrix, so parts are of equal bytes whatever the types and sizes,
+// and a thread reads the same rows of a matrix whichever others are with it.
+void matmuls(std::span<const op::MatmulArgs> all, Pool& pool) {
+  int n = 0;
+  for (const op::MatmulArgs& a : all) n = std::max(n, n_items(a));
+  pool.parallel_for(n, 1, [&](int begin, int end) {
+    for (const op::MatmulArgs& a : all) {
+      const std::int64_t items = n_items(a);
+      const int first = static_cast<int>(items * begin / n),
+                last = static_cast<int>(items * end / n);
+      if (first < last) pool.leaf().matmul(a, first, last);
+    }
+  });
 }
 
 void rope(const op::RopeArgs& a, Pool& pool) {

@@ -3,15 +3,17 @@
 #include <unistd.h>
 
 #include <cfenv>
+#include <chrono>
 #include <exception>
 #include <new>
 
 namespace engine::cpu {
 namespace {
 
-// Spins before a thread sleeps: long enough (about 50 us) to bridge the gaps between the ops of a
-// token, short enough that an idle or oversubscribed machine soon gets its core back.
-constexpr int kSpins = 2000;
+// How long a thread spins before it sleeps: long enough to bridge the gaps between the ops of a
+// token, short enough that an idle machine soon gets its core back.
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+constexpr int kSpinsPerCheck = 32;  // of the clock
 
 void relax() {
 #if defined(__x86_64__)
@@ -19,16 +21,22 @@ void relax() {
 #endif
 }
 
-// The value of `word` once it differs from `seen`: spins for a while, then sleeps.
-std::uint32_t wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen) {
-  for (int i = 0; i < kSpins; ++i) {
-    const std::uint32_t now = word.load(std::memory_order_acquire);
-    if (now != seen) return now;
-    relax();
-  }
-  word.wait(seen, std::memory_order_acquire);
-  return word.load(std::memory_order_acquire);
+// True once ready() is; false if that takes longer than kSpinTime.
+template <class Ready>
+bool spin_until(const Ready& ready) {
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kSpinsPerCheck; ++i) {
+      if (ready()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
 }
+
+constexpr std::uint32_t next_part(std::uint32_t claims) { return claims & 0xFFFF; }
+constexpr std::uint32_t end_part(std::uint32_t claims) { return claims >> 16; }
+constexpr bool has_parts(std::uint32_t claims) { return next_part(claims) < end_part(claims); }
 
 // A thread starts with its creator's rounding mode and treatment of subnormals, which may be anything.
 void use_default_float_environment() { std::fesetenv(FE_DFL_ENV); }
@@ -48,13 +56,16 @@ Status status_of(const std::function<void()>& job) noexcept {
 }  // namespace
 
 Pool::Pool(int n_threads, Isa isa)
-    : isa_(isa), leaf_(cpu::leaf(isa)), process_id_(static_cast<std::int64_t>(::getpid())) {
+    : isa_(isa),
+      leaf_(cpu::leaf(isa)),
+      process_id_(static_cast<std::int64_t>(::getpid())),
+      slots_(std::make_unique<Slot[]>(static_cast<std::size_t>(n_threads))) {
   std::vector<std::thread>& threads = shared_->threads;
   threads.reserve(static_cast<std::size_t>(n_threads));
   threads.emplace_back([this] { lead(); });
   try {
     while (n_threads_ < n_threads) {
-      threads.emplace_back([this] { work(); });
+      threads.emplace_back([this, thread = n_threads_] { work(thread); });
       ++n_threads_;
     }
   } catch (const std::exception&) {
@@ -75,9 +86,12 @@ Pool::~Pool() {
   std::vector<std::thread>& threads = shared_->threads;
   threads.front().join();
   quit_.store(true, std::memory_order_relaxed);
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
-  for (std::size_t i = 1; i < threads.size(); ++i) threads[i].join();
+  for (std::size_t i = 1; i < threads.size(); ++i) {
+    std::atomic<std::uint32_t>& claims = slots_[i].claims;
+    claims.fetch_add(1, std::memory_order_release);  // still without parts, but different
+    claims.notify_one();
+    threads[i].join();
+  }
 }
 
 Status Pool::run(const std::function<void()>& job) {
@@ -117,45 +131,70 @@ void Pool::lead() {
   }
 }
 
-void Pool::work() {
-  use_default_float_environment();
-  std::uint32_t seen = 0;
-  for (;;) {
-    seen = wait_for_change(epoch_, seen);
-    if (quit_.load(std::memory_order_relaxed)) return;
-    run_parts();
+// Claims and runs parts of a slot until there are none; returns how many.
+int Pool::run_parts(Slot& of) {
+  int n = 0;
+  // The load spares the others a write to a line that they may be reading.
+  while (has_parts(of.claims.load(std::memory_order_relaxed))) {
+    const std::uint32_t claims = of.claims.fetch_add(1, std::memory_order_acq_rel);
+    if (!has_parts(claims)) break;
+    of.region.run_part(static_cast<int>(next_part(claims)));
+    ++n;
   }
+  return n;
 }
 
-void Pool::Region::run_part(int p) const {
-  const auto border = [&](int i) {
-    return static_cast<int>(static_cast<std::int64_t>(n) * i / parts);
+void Pool::finish(int parts) {
+  if (parts == 0) return;
+  const auto n = static_cast<std::uint32_t>(parts);
+  if (unfinished_.fetch_sub(n, std::memory_order_acq_rel) == n) unfinished_.notify_one();
+}
+
+void Pool::run_own_then_others(int thread) {
+  for (int i = 0; i < n_threads_; ++i) finish(run_parts(slot((thread + i) % n_threads_)));
+}
+
+// Waits until the slot has parts; false if the pool ends instead.
+bool Pool::wait_for_parts(Slot& own) {
+  std::uint32_t claims = 0;
+  const auto ready = [&] {
+    claims = own.claims.load(std::memory_order_acquire);
+    return has_parts(claims) || quit_.load(std::memory_order_relaxed);
   };
-  call(context, border(p), border(p + 1));
+  if (!spin_until(ready)) {
+    // The leader may miss the flag and wake nobody; it then does these parts itself.
+    own.asleep.store(true, std::memory_order_relaxed);
+    while (!ready()) own.claims.wait(claims, std::memory_order_acquire);
+    own.asleep.store(false, std::memory_order_relaxed);
+  }
+  return has_parts(claims);
 }
 
-void Pool::run_parts() {
-  for (;;) {
-    const std::uint64_t claim = claims_.fetch_add(1, std::memory_order_acq_rel);
-    const auto part = static_cast<int>(claim & 0xFFFF),
-               parts = static_cast<int>((claim >> 16) & 0xFFFF);
-    if (part >= parts) return;
-    region_.run_part(part);
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
-  }
+void Pool::work(int thread) {
+  use_default_float_environment();
+  while (wait_for_parts(slot(thread))) run_own_then_others(thread);
 }
 
 void Pool::fork_join(const Region& region) {
-  region_ = region;
+  ++n_regions_;
   unfinished_.store(static_cast<std::uint32_t>(region.parts), std::memory_order_relaxed);
-  const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
-  claims_.store(epoch << 32 | static_cast<std::uint64_t>(region.parts) << 16,
-                std::memory_order_release);
-  epoch_.store(static_cast<std::uint32_t>(epoch), std::memory_order_release);
-  epoch_.notify_all();
-  run_parts();
+  // The first of a thread's parts: the least p with p * n_threads / parts >= thread.
+  const auto first_part = [&](int thread) {
+    return static_cast<std::uint32_t>((thread * region.parts + n_threads_ - 1) / n_threads_);
+  };
+  for (int thread = n_threads_ - 1; thread >= 0; --thread) {
+    Slot& s = slot(thread);
+    const std::uint32_t first = first_part(thread), end = first_part(thread + 1);
+    if (first == end) continue;
+    s.region = region;
+    s.claims.store(end << 16 | first, std::memory_order_release);
+    if (s.asleep.load(std::memory_order_relaxed)) s.claims.notify_one();
+  }
+  run_own_then_others(0);
+  const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };
+  if (spin_until(done)) return;
   for (std::uint32_t left; (left = unfinished_.load(std::memory_order_acquire)) != 0;)
-    wait_for_change(unfinished_, left);
+    unfinished_.wait(left, std::memory_order_acquire);
 }
 
 }  // namespace engine::cpu

@@ -4,6 +4,11 @@
 // One job runs at a time, on the pool's own threads: thread 0 (the leader) executes the job and
 // calls ops; an op splits its work over all threads with parallel_for. Callers of run() only wait,
 // so their floating-point environment does not matter and their thread does no arithmetic.
+//
+// Idle threads spin for a moment, which bridges the gaps inside a token, then sleep. No thread ever
+// waits for another one to begin something, so more threads than cores, or a core taken by another
+// process, cost little. Threads are not pinned: two processes would pin theirs to the same cores,
+// and a pinned thread could not leave a core that another process keeps busy.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +28,7 @@ namespace engine::cpu {
 
 class Pool {
  public:
-  // n_threads >= 1. Threads that cannot be started are done without: n_threads() tells how many
+  // 1 <= n_threads <= 4096. Threads that cannot be started are done without: n_threads() tells how many
   // run.
   explicit Pool(int n_threads, Isa isa = best_isa());
   ~Pool();
@@ -39,12 +44,22 @@ class Pool {
   // `forked`.
   Status run(const std::function<void()>& job);
 
-  // Within a job: fn(begin, end) over a partition of 0..n-1, at least `grain` (>= 1) items a part, on
-  // all threads. fn must not throw.
+  // Parts that parallel_for makes of n items, of at least `grain` (>= 1) items each. Part p covers
+  // items part_begin(n, parts, p) .. part_begin(n, parts, p + 1) - 1 and belongs to thread
+  // p * n_threads / parts, so the same n always gives a thread the same items.
+  int n_parts(int n, int grain) const noexcept {
+    return n_threads_ == 1 ? 1 : std::min(n_threads_ * kPartsPerThread, n / grain);
+  }
+  static int part_begin(int n, int parts, int p) noexcept {
+    return static_cast<int>(static_cast<std::int64_t>(n) * p / parts);
+  }
+
+  // Within a job: fn(begin, end) for each part of 0..n-1. A thread takes its own parts first, then
+  // those of threads that are behind. fn must not throw. With less than two parts the leader calls
+  // fn(0, n) itself.
   template <class Fn>
   void parallel_for(int n, int grain, const Fn& fn) {
-    const int most = n / grain;
-    const int parts = n_threads_ == 1 ? 1 : std::min(n_threads_ * kPartsPerThread, most);
+    const int parts = n_parts(n, grain);
     if (parts <= 1) {
       if (n > 0) fn(0, n);
       return;
@@ -55,22 +70,41 @@ class Pool {
                &fn, n, parts});
   }
 
+  // Parallel loops so far, without those that the leader ran by itself: each is a barrier. To be
+  // read within a job, or while no job runs.
+  std::uint64_t n_regions() const noexcept { return n_regions_; }
+
  private:
-  // Parts are claimed, not assigned: a thread that the system has put aside holds nobody up unless
+  // Parts are claimed, not handed out: a thread that the system has put aside holds nobody up unless
   // it was in the middle of a part. More parts than threads even out cores of different speed.
   static constexpr int kPartsPerThread = 4;
 
-  struct Region {  // a parallel loop: part p covers n*p/parts .. n*(p+1)/parts
+  struct Region {  // a parallel loop
     void (*call)(const void* context, int begin, int end) = nullptr;
     const void* context = nullptr;
     int n = 0, parts = 0;
-    void run_part(int p) const;
+    void run_part(int p) const {
+      call(context, part_begin(n, parts, p), part_begin(n, parts, p + 1));
+    }
   };
 
+  // One thread's parts of the current region. `claims` holds the end of its parts in the high 16
+  // bits and the next one to claim in the low 16: a fetch_add claims it. All that a thread needs to
+  // begin lies in this one place: two lines, because processors fetch lines in pairs.
+  struct alignas(128) Slot {
+    std::atomic<std::uint32_t> claims{0};
+    std::atomic<bool> asleep{false};
+    Region region;  // does not change while a claimed part is unfinished
+  };
+
+  Slot& slot(int thread) noexcept { return slots_.get()[thread]; }
   void fork_join(const Region& region);
-  void run_parts();
+  int run_parts(Slot& of);
+  void finish(int parts);
+  void run_own_then_others(int thread);
   void lead();
-  void work();
+  void work(int thread);
+  bool wait_for_parts(Slot& own);
 
   Isa isa_;
   const Leaf& leaf_;
@@ -91,19 +125,17 @@ class Pool {
   };
   std::unique_ptr<Shared> shared_ = std::make_unique<Shared>();
 
-  // Hand-over of regions to the workers. claims_ holds, from the high bits down, the region's
-  // number (32 bits), its parts (16) and the next part to claim (16): one fetch_add claims a part
-  // of whichever region is current, and region_ does not change while a claimed part is unfinished.
-  Region region_;
-  alignas(64) std::atomic<std::uint64_t> claims_{0};
-  alignas(64) std::atomic<std::uint32_t> epoch_{
-      0};  // changes with every region: what idle workers wait on
-  alignas(64) std::atomic<std::uint32_t> unfinished_{0};
-  std::atomic<bool> quit_{false};
+  std::unique_ptr<Slot[]> slots_;  // [n_threads]
+  std::uint64_t n_regions_ = 0;
+  alignas(128) std::atomic<std::uint32_t> unfinished_{0};  // parts of the current region
+  alignas(128) std::atomic<bool> quit_{false};
 };
 
 // Threads worth starting: physical cores in the affinity mask, at most the cgroup CPU quota
 // (rounded down, at least 1).
 int default_threads();
+// Threads that can run at a time: processors in the affinity mask, at most the cgroup CPU quota
+// (rounded up).
+int most_threads();
 
 }  // namespace engine::cpu

@@ -21,7 +21,8 @@ std::int32_t amax_bits(const float* x) {
 }
 
 template <class S>
-void quantize_block(const float* x, std::int16_t* q, float* scale, std::int32_t* sum16) {
+void quantize_block(const float* x, std::int16_t* q, float* scale, std::int32_t* sum16,
+                    std::int32_t* product16) {
   // 1 scale
   constexpr std::int32_t kInfinityBits = 0x7F800000;
   const std::int32_t amax = amax_bits<S>(x);
@@ -48,6 +49,11 @@ void quantize_block(const float* x, std::int16_t* q, float* scale, std::int32_t*
       sums = S::addi(sums, integers);
     }
     sum16[half / op::kSubSum] = S::reduce_add(sums);
+    std::uint32_t products = 0;
+    for (int i = half; i < half + op::kSubSum; i += 4)
+      products += static_cast<std::uint32_t>(q[i] * q[i + 2]) +
+                  static_cast<std::uint32_t>(q[i + 1] * q[i + 3]);
+    product16[half / op::kSubSum] = static_cast<std::int32_t>(products);
   }
 }
 
@@ -56,7 +62,7 @@ void quantize_rows(const op::QuantizeArgs& a, int begin, int end) {
   const std::ptrdiff_t n_blocks = a.n_i / op::kBlock;
   for (std::ptrdiff_t b = begin * n_blocks; b < end * n_blocks; ++b)
     quantize_block<S>(a.x + b * op::kBlock, a.y.q + b * op::kBlock, a.y.scale + b,
-                      a.y.sum16 + 2 * b);
+                      a.y.sum16 + 2 * b, a.y.product16 + 2 * b);
 }
 
 }  // namespace engine::cpu

@@ -37,6 +37,11 @@ bool has_avx512vnni() {
   return has_avx512vlvnni() && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq");
 }
+// True where vector additions have ports that the multiplications leave idle. AMD's cores have four
+// vector pipes, two of which multiply; Intel's have two for 512 bits, and both do both.
+bool adds_are_free() { return __builtin_cpu_is("amd"); }
+#else
+bool adds_are_free() { return false; }
 #endif
 
 struct Level {
@@ -55,6 +60,8 @@ const Level kLevels[] = {
      []() -> const Leaf& { return has_avxvnni() ? kAvxVnniLeaf : kAvx512VlVnniLeaf; },
      [] { return has_avxvnni() || has_avx512vlvnni(); }},
     {Isa::avx512vnni, "avx512vnni", []() -> const Leaf& { return kAvx512VnniLeaf; },
+     has_avx512vnni},
+    {Isa::avx512sums, "avx512sums", []() -> const Leaf& { return kAvx512SumsLeaf; },
      has_avx512vnni},
 #endif
 };
@@ -83,7 +90,10 @@ std::vector<Isa> supported_isas() {
   return isas;
 }
 
-Isa best_isa() { return supported_isas().back(); }
+Isa best_isa() {
+  const Isa last = supported_isas().back();
+  return last == Isa::avx512sums && !adds_are_free() ? Isa::avx512vnni : last;
+}
 
 std::optional<Isa> isa_from_environment() {
   const char* wanted = std::getenv("ENGINE_CPU_ISA");

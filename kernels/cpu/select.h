@@ -10,13 +10,14 @@ namespace engine::cpu {
 struct Leaf;  // kernels/cpu/leaf.h
 
 // In ascending order of preference. Which of them exist depends on the architecture built for.
-enum class Isa { scalar, avx2, avxvnni, avx512vnni };
+// avx512sums is avx512vnni with another way to multiply in prompts, faster on AMD's processors.
+enum class Isa { scalar, avx2, avxvnni, avx512vnni, avx512sums };
 
 // isa: one that exists in this build.
 std::string_view name(Isa isa);  // as spelt above
 std::optional<Isa> find_isa(std::string_view name);
 std::vector<Isa> supported_isas();  // of this build on this machine, ascending
-Isa best_isa();                     // the last of them
+Isa best_isa();                     // the fastest of them
 // The level named by the environment variable ENGINE_CPU_ISA, or best_isa() if it is unset or
 // empty; nothing if it names a level that is unknown or that this machine lacks: never a silent
 // fallback.

@@ -17,6 +17,7 @@ struct Simd256 {
   static constexpr int kLanes = 8;
   static constexpr int kTileColumns = 4;  // 16 rows x 4 columns fill half of 16 registers
   static constexpr int kTileGroups = 1;
+  static constexpr bool kProductsOfSums = false;
   static constexpr int kDirectColumns = 4;
   using F = __m256;
   using I = __m256i;
@@ -60,6 +61,7 @@ struct Simd256 {
   static I shr16(I a) {
     return _mm256_srli_epi16(a, n);
   }
+  static I addi16(I a, I b) { return _mm256_add_epi16(a, b); }
   static I subi16(I a, I b) { return _mm256_sub_epi16(a, b); }
 
   static F load(const float* p) { return _mm256_loadu_ps(p); }

@@ -16,6 +16,7 @@ template <class Level>
 struct ScalarSimd : op::Scalar {
   static constexpr int kTileColumns = 4;  // of a matmul's register tile, 16 rows high
   static constexpr int kTileGroups = 1;
+  static constexpr bool kProductsOfSums = false;
   static constexpr int kDirectColumns = 4;
   using Tail = ScalarSimd;  // the class for what is left over when lanes do not divide a length
 
@@ -46,6 +47,7 @@ struct ScalarSimd : op::Scalar {
   static I shr16(I a) {
     return op::Scalar::shr<n>(a) & static_cast<I>(0xFFFFu >> n << 16 | 0xFFFFu >> n);
   }
+  static I addi16(I a, I b) { return halves(low(a) + low(b), high(a) + high(b)); }
   static I subi16(I a, I b) { return halves(low(a) - low(b), high(a) - high(b)); }
   // acc + the products of the two signed 16-bit halves.
   static I dot2(I acc, I a, I b) {

@@ -16,6 +16,8 @@
 // rounding per level of the sum plus those of a term, worst case.
 #pragma once
 
+#include <span>
+
 #include "kernels/op/matrix.h"
 #include "kernels/op/quantize.h"
 
@@ -37,4 +39,6 @@ void matmul(const op::MatmulArgs&);
 namespace engine::cpu {
 class Pool;
 void matmul(const op::MatmulArgs&, Pool&);
+// Each as if by itself, all in one parallel loop. No output overlaps another's input or output.
+void matmuls(std::span<const op::MatmulArgs>, Pool&);
 }  // namespace engine::cpu

@@ -92,6 +92,44 @@ TEST(Matmul, RealShapes) {
                       .n_t = 2});
 }
 
+// Matmuls in one parallel loop: matrices of any number of items, none and fewer than threads
+// included, in both layouts.
+TEST(Matmul, SeveralAtOnce) {
+  std::vector<MatmulOp> ops;
+  ops.emplace_back(
+      MatmulOp::Shape{
+          .type = Type::q5_0, .layout = Layout::planes, .n_out = 1024, .n_in = 64, .n_t = 2},
+      1);
+  ops.emplace_back(
+      MatmulOp::Shape{
+          .type = Type::q8_0, .layout = Layout::planes, .n_out = 250, .n_in = 64, .n_t = 2},
+      2);
+  ops.emplace_back(
+      MatmulOp::Shape{.type = Type::q4_0, .layout = Layout::rows, .n_out = 3, .n_in = 64, .n_t = 2},
+      3);
+  ops.emplace_back(
+      MatmulOp::Shape{
+          .type = Type::f16, .layout = Layout::rows, .n_out = 2000, .n_in = 64, .n_t = 2},
+      4);
+  for (const auto& pool : all_pools()) {
+    for (const int n_t : {0, 1, 2}) {
+      std::vector<Bits> expected;
+      std::vector<op::MatmulArgs> args;
+      for (MatmulOp& op : ops) {
+        op.reset();
+        ASSERT_TRUE(pool->run([&] { op.run(0, n_t, *pool); }).ok());
+        expected.push_back(op.bits());
+        op.reset();
+        args.push_back(op.cpu_args(0, n_t));
+      }
+      ASSERT_TRUE(pool->run([&] { cpu::matmuls(args, *pool); }).ok());
+      for (std::size_t i = 0; i < ops.size(); ++i)
+        EXPECT_EQ(compare_bits(expected[i], ops[i].bits()), "")
+            << describe(*pool) << ", matmul " << i << ", " << n_t << " columns";
+    }
+  }
+}
+
 TEST(Matmul, FloatRowLengths) {
   for (const Type type : kFloatTypes)
     for (const int n_in : {1, 7, 8, 31, 32, 33, 64, 72, 255, 256, 257, 640, 1152})

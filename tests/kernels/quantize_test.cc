@@ -32,13 +32,13 @@ TEST(Quantize, AnyAlignment) {
 // One block through the reference.
 struct Block {
   explicit Block(const std::array<float, 32>& x) {
-    ref::quantize({x.data(), {q.data(), &scale, sum16.data()}, 1, 32});
+    ref::quantize({x.data(), {q.data(), &scale, sum16.data(), product16.data()}, 1, 32});
   }
   int quant(int i) const { return q[count(op::quad_position(i))]; }
 
   std::array<std::int16_t, 32> q = {};
   float scale = 0;
-  std::array<std::int32_t, 2> sum16 = {};
+  std::array<std::int32_t, 2> sum16 = {}, product16 = {};
 };
 
 TEST(Quantize, RoundsToEven) {
@@ -58,6 +58,14 @@ TEST(Quantize, QuadOrder) {
   const Block block(x);
   const std::array<std::int16_t, 8> first_quads = {0, 2, 1, 3, 4, 6, 5, 7};
   EXPECT_TRUE(std::equal(first_quads.begin(), first_quads.end(), block.q.begin()));
+}
+
+TEST(Quantize, ProductsOfNeighboursWrap) {
+  std::array<float, 32> x = {3, 5, -2, 7};
+  x[16] = x[17] = x[18] = x[19] = x[20] = x[21] = 32639;
+  const Block block(x);
+  EXPECT_EQ(block.product16[0], 3 * 5 - 2 * 7);
+  EXPECT_EQ(block.product16[1], static_cast<std::int32_t>(3u * 32639u * 32639u));
 }
 
 // Whatever the largest magnitude, both bytes of every quant stay signed bytes.

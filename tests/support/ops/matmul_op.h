@@ -49,9 +49,9 @@ class MatmulOp : public FloatOutput {
     ref::matmul(args(rows_, 0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) {
-    cpu::matmul(args(planes_ ? *planes_ : rows_, first, n), pool);
-  }
+  void run(int first, int n, cpu::Pool& pool) { cpu::matmul(cpu_args(first, n), pool); }
+  // Columns first .. first+n-1.
+  op::MatmulArgs cpu_args(int first, int n) { return args(planes_ ? *planes_ : rows_, first, n); }
   std::string mismatch() const {
     const std::vector<double> sizes = sums_of_magnitudes();
     const double roundings = shape_.n_in / op::kBlock + 12;

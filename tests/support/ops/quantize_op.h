@@ -12,28 +12,32 @@ struct QuantizedBuffer {
       : n_inputs(n_i),
         q(count(n_t, n_i)),
         scale(count(n_t, n_i / op::kBlock)),
-        sum16(count(n_t, n_i / op::kSubSum)) {}
+        sum16(count(n_t, n_i / op::kSubSum)),
+        product16(count(n_t, n_i / op::kSubSum)) {}
 
   op::QuantizedRows rows(int first) {
     return {q.data() + count(first, n_inputs), scale.data() + count(first, n_inputs / op::kBlock),
-            sum16.data() + count(first, n_inputs / op::kSubSum)};
+            sum16.data() + count(first, n_inputs / op::kSubSum),
+            product16.data() + count(first, n_inputs / op::kSubSum)};
   }
-  void poison() { q.poison(), scale.poison(), sum16.poison(); }
+  void poison() { q.poison(), scale.poison(), sum16.poison(), product16.poison(); }
   bool guards_intact() const {
-    return q.guards_intact() && scale.guards_intact() && sum16.guards_intact();
+    return q.guards_intact() && scale.guards_intact() && sum16.guards_intact() &&
+           product16.guards_intact();
   }
   Bits bits() const {
     Bits bits;
     append_bits(bits, q.span());
     append_bits(bits, scale.span());
     append_bits(bits, sum16.span());
+    append_bits(bits, product16.span());
     return bits;
   }
 
   int n_inputs;
   Buffer<std::int16_t> q;
   Buffer<float> scale;
-  Buffer<std::int32_t> sum16;
+  Buffer<std::int32_t> sum16, product16;
 };
 
 class QuantizeOp {
@@ -67,7 +71,7 @@ class QuantizeOp {
   }
   Bits bits() const { return y_.bits(); }
   std::size_t bytes() const {
-    return 4 * x_.size() + 2 * y_.q.size() + 4 * (y_.scale.size() + y_.sum16.size());
+    return 4 * x_.size() + 2 * y_.q.size() + 4 * (y_.scale.size() + 2 * y_.sum16.size());
   }
 
  private:

@@ -1,5 +1,6 @@
-// The AVX-512 leaf's vector class: sixteen lanes, and VNNI's products of 16-bit pairs.
-// Include only in leaf_avx512vnni.cc, which is compiled for AVX-512 F, BW, DQ, VL and VNNI.
+// Sixteen lanes of AVX-512, and VNNI's products of 16-bit pairs.
+// Include only in leaf_avx512vnni.cc and leaf_avx512sums.cc, which are compiled for AVX-512 F, BW,
+// DQ, VL and VNNI.
 #pragma once
 
 #include <immintrin.h>
@@ -10,14 +11,16 @@
 
 namespace engine::cpu {
 
-struct Avx512Vnni {
+// Self keeps the instances of different leaves apart, as in ScalarSimd.
+template <class Self>
+struct Simd512 {
   static constexpr int kLanes = 16;
   static constexpr int kTileColumns = 8;
   static constexpr int kTileGroups = 2;
   static constexpr int kDirectColumns = 16;
   using F = __m512;
   using I = __m512i;
-  using Tail = ScalarSimd<Avx512Vnni>;
+  using Tail = ScalarSimd<Self>;
 
   static F set(float v) { return _mm512_set1_ps(v); }
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
@@ -61,6 +64,7 @@ struct Avx512Vnni {
   static I shr16(I a) {
     return _mm512_srli_epi16(a, n);
   }
+  static I addi16(I a, I b) { return _mm512_add_epi16(a, b); }
   static I subi16(I a, I b) { return _mm512_sub_epi16(a, b); }
   static I dot2(I acc, I a, I b) { return _mm512_dpwssd_epi32(acc, a, b); }
 
@@ -95,6 +99,15 @@ struct Avx512Vnni {
   static __m128i load_128(const std::uint8_t* p) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   }
+};
+
+struct Avx512Vnni : Simd512<Avx512Vnni> {
+  static constexpr bool kProductsOfSums = false;
+};
+
+// For processors on which additions leave the multipliers' ports alone.
+struct Avx512Sums : Simd512<Avx512Sums> {
+  static constexpr bool kProductsOfSums = true;
 };
 
 }  // namespace engine::cpu
