@@ -58,21 +58,71 @@ Status out_of_range(const char* option, double value, const char* range) {
                                             std::to_string(value) + ", expected " + range);
 }
 
-// The highest logit, the lowest id among equals.
-Result<Token> best_token(std::span<const float> logits) {
-  Token best = -1;
-  float max = -kInfinity;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] < kInfinity))
-      return Status(Code::non_finite, "logit of token " + std::to_string(i) + " is " +
-                                          std::to_string(logits[i]) + ", expected a finite number");
-    if (logits[i] > max) {
-      max = logits[i];
-      best = static_cast<Token>(i);
-    }
+// Logits that share a maximum: few enough that a block is soon searched, many enough that there are
+// few maxima.
+constexpr int kBlock = 256;
+constexpr int kBlocksAPart = 128;  // worth a thread
+
+// The logits and the largest of each block; a block with a NaN or infinity has maximum +infinity.
+struct BlockMaxima {
+  std::span<const float> logits;
+  std::vector<float> maxima;
+
+  std::span<const float> block(std::size_t b) const {
+    return logits.subspan(b * kBlock, std::min<std::size_t>(kBlock, logits.size() - b * kBlock));
   }
-  if (best < 0) return Status(Code::non_finite, "no token has a finite logit");
-  return best;
+};
+
+float largest(std::span<const float> block) {
+  const auto is_right = [](float v) { return v < kInfinity; };  // minus infinity is, too
+  if (block.size() < kBlock)
+    return std::all_of(block.begin(), block.end(), is_right)
+               ? *std::max_element(block.begin(), block.end())
+               : kInfinity;
+  // In lanes, so that the loops vectorise. A value that is not finite leaves a NaN in `zero`.
+  constexpr int kLanes = 16;
+  float max[kLanes], zero[kLanes] = {};
+  std::copy_n(block.begin(), kLanes, max);
+  for (std::size_t i = 0; i < kBlock; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const float v = block[i + lane];
+      max[lane] = v > max[lane] ? v : max[lane];
+      zero[lane] = zero[lane] + (v - v);
+    }
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) {
+      max[lane] = max[lane + half] > max[lane] ? max[lane + half] : max[lane];
+      zero[lane] = zero[lane] + zero[lane + half];
+    }
+  if (zero[0] == 0 || std::all_of(block.begin(), block.end(), is_right)) return max[0];
+  return kInfinity;
+}
+
+BlockMaxima block_maxima(std::span<const float> logits, cpu::Pool& pool) {
+  BlockMaxima blocks = {logits, std::vector<float>((logits.size() + kBlock - 1) / kBlock)};
+  pool.parallel_for(static_cast<int>(blocks.maxima.size()), kBlocksAPart, [&](int begin, int end) {
+    for (auto b = static_cast<std::size_t>(begin); b < static_cast<std::size_t>(end); ++b)
+      blocks.maxima[b] = largest(blocks.block(b));
+  });
+  return blocks;
+}
+
+Status not_finite(std::span<const float> logits) {
+  const auto bad =
+      std::find_if(logits.begin(), logits.end(), [](float v) { return !(v < kInfinity); });
+  return Status(Code::non_finite, "logit of token " + std::to_string(bad - logits.begin()) +
+                                      " is " + std::to_string(*bad) + ", expected a finite number");
+}
+
+// The highest logit, the lowest id among equals.
+Result<Token> best_token(const BlockMaxima& blocks) {
+  const auto max = std::max_element(blocks.maxima.begin(), blocks.maxima.end());
+  if (max == blocks.maxima.end() || *max == -kInfinity)
+    return Status(Code::non_finite, "no token has a finite logit");
+  if (*max == kInfinity) return not_finite(blocks.logits);
+  // The maximum lies in the first block that has it.
+  const auto first = blocks.logits.begin() + (max - blocks.maxima.begin()) * kBlock;
+  return static_cast<Token>(std::find(first, blocks.logits.end(), *max) - blocks.logits.begin());
 }
 
 bool has_penalties(const SamplerOptions& options) {
@@ -120,33 +170,34 @@ float keep_largest(std::vector<float>& values, std::size_t k) {
   return values.back();
 }
 
-// One scan that collects what is above the k-th largest logit so far, a bound it raises whenever k
-// more have come: linear in any order, and few logits are collected in a usual one.
-Cut top_k_cut(std::span<const float> logits, std::size_t k) {
-  std::vector<float> largest;
-  largest.reserve(2 * k);
-  float bound = -kInfinity;
-  for (const float logit : logits) {
-    if (!(logit > bound)) continue;
-    largest.push_back(logit);
-    if (largest.size() == 2 * k) bound = keep_largest(largest, k);
-  }
-  if (largest.size() < k) return {-kInfinity, 0};
-  bound = keep_largest(largest, k);
+// The k largest, 0 < k < candidates.size(), lower ids first among equals.
+void keep_highest(std::vector<Candidate>& candidates, std::size_t k) {
+  std::vector<float> values;
+  values.reserve(candidates.size());
+  for (const Candidate& c : candidates) values.push_back(c.value);
+  const float bound = keep_largest(values, k);
   const auto n_above =
-      std::count_if(largest.begin(), largest.end(), [&](float v) { return v > bound; });
-  return {bound, k - static_cast<std::size_t>(n_above)};
+      std::count_if(values.begin(), values.end(), [&](float v) { return v > bound; });
+  Cut cut = {bound, k - static_cast<std::size_t>(n_above)};
+  keep_if(candidates, [&](const Candidate& c) { return cut.keeps(c.value); });
 }
 
-// What top-k keeps, in ascending id.
-std::vector<Candidate> keep_top_k(std::span<const float> logits, int top_k) {
-  const auto k = static_cast<std::size_t>(top_k);
-  const bool all = k == 0 || k >= logits.size();
-  Cut cut = all ? Cut{-kInfinity, 0} : top_k_cut(logits, k);
+// What top-k keeps, in ascending id. If k blocks have a maximum of at least `bound`, then so have k
+// logits, and none below it is kept: only blocks that reach it are searched.
+std::vector<Candidate> keep_top_k(const BlockMaxima& blocks, int top_k) {
+  const auto k = top_k == 0 ? blocks.logits.size() : static_cast<std::size_t>(top_k);
+  std::vector<float> maxima = blocks.maxima;
+  const float bound = k < maxima.size() ? keep_largest(maxima, k) : -kInfinity;
   std::vector<Candidate> candidates;
-  candidates.reserve(all ? logits.size() : k);
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    if (cut.keeps(logits[i])) candidates.push_back({logits[i], static_cast<Token>(i)});
+  candidates.reserve(std::min(k, blocks.logits.size()));
+  for (std::size_t b = 0; b < blocks.maxima.size(); ++b) {
+    if (!(blocks.maxima[b] >= bound)) continue;
+    const std::span<const float> block = blocks.block(b);
+    for (std::size_t i = 0; i < block.size(); ++i)
+      if (block[i] >= bound && block[i] > -kInfinity)
+        candidates.push_back({block[i], static_cast<Token>(b * kBlock + i)});
+  }
+  if (candidates.size() > k) keep_highest(candidates, k);
   return candidates;
 }
 
@@ -226,9 +277,10 @@ Token draw(std::span<const Candidate> candidates, std::uint64_t bits) {
 
 Result<Token> sample_penalised(std::span<const float> logits, const SamplerOptions& options,
                                std::uint64_t index, cpu::Pool& pool) {
-  ENGINE_ASSIGN(const Token best, best_token(logits));
+  const BlockMaxima blocks = block_maxima(logits, pool);
+  ENGINE_ASSIGN(const Token best, best_token(blocks));
   if (options.temperature <= kGreedyTemperature || options.top_k == 1) return best;
-  std::vector<Candidate> candidates = keep_top_k(logits, options.top_k);
+  std::vector<Candidate> candidates = keep_top_k(blocks, options.top_k);
   weigh(candidates, logits[static_cast<std::size_t>(best)], options.temperature, pool);
   keep_top_p(candidates, options.top_p);
   keep_min_p(candidates, options.min_p);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/cpu_ops.h"
-#include "engine/kv_cache.h"
+#include "tests/support/forward_pass.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
@@ -19,74 +19,40 @@ namespace {
 constexpr test::TinyShape kShape = {
     .n_layers = 2, .d_model = 640, .d_ff = 2048, .n_heads = 4, .head_dim = 256};
 
-// A model with a sequence of its own.
-struct Fixture {
-  Fixture(cpu::Pool& on, gguf::Type type)
-      : pool(on),
-        bytes(test::tiny_model(type, kShape).build()),
-        file(gguf::Reader::open(bytes).value()),
-        config(Config::from_file(file).value()),
-        cache(config, op::KvType::f16) {
-    weights = Weights::load(file, TensorTable::from_file(file, config).value(), pool, {}).value();
-    logits.resize(static_cast<std::size_t>(config.n_vocab));
-  }
+test::ForwardPass load(gguf::Type type, cpu::Pool& pool) {
+  const test::Bytes bytes = test::tiny_model(type, kShape).build();
+  return test::ForwardPass::load(gguf::Reader::open(bytes).value(), pool).value();
+}
 
-  // Evaluates n tokens; returns the regions of the layers and of the head on the last row.
-  struct Regions {
-    std::uint64_t layers = 0, head = 0;
-  };
-  Regions evaluate(int n) {
-    EXPECT_TRUE(cache.reserve(n_past + n).ok());
-    std::vector<op::KvRow> rows;
-    for (int t = 0; t < n; ++t) rows.push_back({n_past + t, n_past + t, 0});
-    n_past += n;
-    Regions regions;
-    EXPECT_TRUE(pool.run([&] { regions = count(rows); }).ok());
-    return regions;
-  }
-
-  cpu::Pool& pool;
-  test::Bytes bytes;
-  gguf::Reader file;
-  Config config;
-  KvCache cache;
-  Weights weights;
-  std::vector<float> logits;  // of the last row
-
- private:
-  Regions count(const std::vector<op::KvRow>& rows) {
-    const std::vector<std::int32_t> tokens(rows.size(), 5);
-    std::vector<std::byte* const*> tables;
-    for (int l = 0; l < config.n_layers; ++l) tables.push_back(cache.pages(l));
-    std::vector<op::KvPages> pages;
-    for (auto& table : tables) pages.push_back({&table});
-    state.resize(config, static_cast<int>(rows.size()));
-    state.set_positions(config, rows);
-    CpuOps ops{pool};
-    const std::uint64_t first = pool.n_regions();
-    const Batch batch = {tokens, rows, cache.shape(), pages};
-    embed(ops, config, weights, batch, state);
-    layers(ops, config, weights, batch, state, 0, weights.layers.size());
-    const std::uint64_t second = pool.n_regions();
-    const float* last_row =
-        state.x.data() + state.x.size() - static_cast<std::size_t>(config.d_model);
-    head(ops, config, weights, last_row, 1, state, logits.data());
-    return {second - first, pool.n_regions() - second};
-  }
-
-  State state;
-  int n_past = 0;
+struct Regions {
+  std::uint64_t layers = 0, head = 0;
 };
+
+// Evaluates n more tokens.
+Regions evaluate(test::ForwardPass& pass, int n, cpu::Pool& pool) {
+  EXPECT_TRUE(pass.append(std::vector<std::int32_t>(static_cast<std::size_t>(n), 5)).ok());
+  Regions regions;
+  const Status status = pool.run([&] {
+    CpuOps ops{pool};
+    const std::uint64_t before = pool.n_regions();
+    pass.layers(ops);
+    regions.layers = pool.n_regions() - before;
+    pass.head(ops);
+    regions.head = pool.n_regions() - before - regions.layers;
+  });
+  EXPECT_TRUE(status.ok());
+  return regions;
+}
 
 // [q,k,v] [attention] [o] [gate, up] [down]; all between them is done by the leader alone.
 TEST(Forward, ATokenTakesFiveRegionsALayerAndOneForTheHead) {
   for (const gguf::Type type : {gguf::Type::q8_0, gguf::Type::f32}) {
     for (const int n_threads : {2, 5}) {
       cpu::Pool pool(n_threads);
-      Fixture model(pool, type);
-      model.evaluate(70);
+      test::ForwardPass pass = load(type, pool);
+      evaluate(pass, 70, pool);
       for (int step = 0; step < 2; ++step) {
-        const auto regions = model.evaluate(1);
+        const Regions regions = evaluate(pass, 1, pool);
         EXPECT_EQ(regions.layers, 5u * kShape.n_layers) << name(type) << ", " << n_threads;
         EXPECT_EQ(regions.head, 1u) << name(type) << ", " << n_threads;
       }
@@ -94,23 +60,24 @@ TEST(Forward, ATokenTakesFiveRegionsALayerAndOneForTheHead) {
   }
 }
 
+TEST(Forward, OneThreadTakesNone) {
+  cpu::Pool pool(1);
+  test::ForwardPass pass = load(gguf::Type::q8_0, pool);
+  const Regions regions = evaluate(pass, 1, pool);
+  EXPECT_EQ(regions.layers + regions.head, 0u);
+}
+
 TEST(Forward, TheNumberOfThreadsChangesNoBit) {
   const auto logits = [](int n_threads) {
     cpu::Pool pool(n_threads);
-    Fixture model(pool, gguf::Type::q8_0);
-    model.evaluate(67);
-    model.evaluate(1);
-    return model.logits;
+    test::ForwardPass pass = load(gguf::Type::q8_0, pool);
+    evaluate(pass, 67, pool);
+    evaluate(pass, 1, pool);
+    return std::vector<float>(pass.logits().begin(), pass.logits().end());
   };
   const std::vector<float> expected = logits(1);
   for (const int n_threads : {2, 3, 5, 64})
     EXPECT_TRUE(test::same_bits(logits(n_threads), expected)) << n_threads << " threads";
-}
-
-TEST(Forward, OneThreadTakesNone) {
-  cpu::Pool pool(1);
-  Fixture model(pool, gguf::Type::q8_0);
-  EXPECT_EQ(model.evaluate(1).layers, 0u);
 }
 
 }  // namespace

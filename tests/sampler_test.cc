@@ -104,7 +104,7 @@ Token reference(const std::vector<float>& logits, const SamplerOptions& options,
 }
 
 TEST(Sampler, EqualsTheReference) {
-  for (const std::size_t n : {1u, 2u, 7u, 33u, 300u, 2500u})
+  for (const std::size_t n : {1u, 2u, 7u, 33u, 256u, 257u, 300u, 2500u})
     for (const bool with_ties : {false, true}) {
       std::vector<float> logits = random_logits(n, static_cast<std::uint32_t>(n));
       if (with_ties)
@@ -135,6 +135,17 @@ TEST(Sampler, GreedyTakesTheMostLikelyAndTheLowerIdOfEquals) {
   EXPECT_EQ(pick({-kInfinity, -3, -kInfinity}, options), 1);
   options.temperature = 1e-4f;
   EXPECT_EQ(reachable({0, 1e-5f, 0}, options), (std::vector<Token>{1}));
+}
+
+// Wherever it stands, and whatever equals it behind.
+TEST(Sampler, GreedyFindsTheMostLikelyAtEveryPosition) {
+  SamplerOptions options = plain();
+  options.temperature = 0;
+  for (std::size_t i = 0; i < 600; ++i) {
+    std::vector<float> logits = random_logits(600, static_cast<std::uint32_t>(i), 0.1f);
+    for (std::size_t j = i; j < 600; j += 100) logits[j] = 5;
+    EXPECT_EQ(pick(logits, options), static_cast<Token>(i));
+  }
 }
 
 TEST(Sampler, TemperatureJustAboveGreedyStillDraws) {
@@ -269,6 +280,19 @@ TEST(Sampler, ModelOutputThatIsNotFiniteIsAnError) {
         EXPECT_EQ(token.status().code(), Code::non_finite);
         EXPECT_NE(token.status().message().find("token 1"), std::string::npos);
       }
+}
+
+TEST(Sampler, ALogitThatIsNotFiniteIsFoundAtEveryPosition) {
+  for (const float bad : {kNan, kInfinity})
+    for (std::size_t i = 0; i < 600; ++i) {
+      std::vector<float> logits = random_logits(600, 1);
+      logits[i] = bad;
+      const Result<Token> token = engine::sample(logits, {}, plain(), 0, pool());
+      ASSERT_FALSE(token) << i;
+      EXPECT_NE(token.status().message().find("token " + std::to_string(i) + " "),
+                std::string::npos)
+          << token.status().message();
+    }
 }
 
 TEST(Sampler, NothingToChooseFromIsAnError) {

@@ -39,6 +39,7 @@ template <class S, class Format, int kGroups>
 [[gnu::always_inline]] inline void expand_block(const Group<Format>& group, int b, int v, int to,
                                                 ExpandedSegment<S, Format, kGroups>& out) {
   using I = typename S::I;
+  constexpr int n_subs = ExpandedSegment<S, Format, kGroups>::kSubs;
   const I offset = S::seti(Format::kOffset | Format::kOffset << 16);
   I products[2] = {S::seti(0), S::seti(0)};  // of each half
 #pragma GCC unroll 8
@@ -50,9 +51,8 @@ template <class S, class Format, int kGroups>
     out.pairs[b][2 * k + 1][to] = odd;
     if constexpr (S::kProductsOfSums) products[k / 4] = S::dot2(products[k / 4], even, odd);
   }
-  if constexpr (out.kSubs == 1) products[0] = S::addi(products[0], products[1]);
-  for (int j = 0; j < out.kSubs; ++j)
-    out.minus_products[b][j][to] = S::subi(S::seti(0), products[j]);
+  if constexpr (n_subs == 1) products[0] = S::addi(products[0], products[1]);
+  for (int j = 0; j < n_subs; ++j) out.minus_products[b][j][to] = S::subi(S::seti(0), products[j]);
   out.scales[b][to] = load_scales<S, Format>(group, out.b0 + b, v);
 }
 
@@ -90,18 +90,19 @@ template <class S, class Format, int kColumns, int kGroups, int kVectors>
 template <class S, class Format, int kColumns, int kGroups>
 void add_segment(const op::MatmulArgs& a, const ExpandedSegment<S, Format, kGroups>& w, int t0,
                  float (*y)[kGroups * kGroup]) {
-  constexpr int kVectors = w.kVectors;
+  using Segment = ExpandedSegment<S, Format, kGroups>;
+  constexpr int kVectors = Segment::kVectors, kSubs = Segment::kSubs;
   typename S::F t[op::kSegmentBlocks][kColumns][kVectors];
   for (int b = 0; b < w.count; ++b) {
     ColumnBlock x[kColumns];
     for (int c = 0; c < kColumns; ++c) x[c] = column_block(a, t0 + c, w.b0 + b);
-    typename S::I sums[w.kSubs][kColumns][kVectors];
+    typename S::I sums[kSubs][kColumns][kVectors];
 #pragma GCC unroll 2
-    for (int j = 0; j < w.kSubs; ++j) tile_sums(w, b, j, x, sums[j]);
+    for (int j = 0; j < kSubs; ++j) tile_sums(w, b, j, x, sums[j]);
     for (int c = 0; c < kColumns; ++c)
       for (int v = 0; v < kVectors; ++v)
         t[b][c][v] =
-            block_term<S, Format>(sums[0][c][v], sums[w.kSubs - 1][c][v], w.scales[b][v], x[c]);
+            block_term<S, Format>(sums[0][c][v], sums[kSubs - 1][c][v], w.scales[b][v], x[c]);
   }
   for (int c = 0; c < kColumns; ++c)
     for (int v = 0; v < kVectors; ++v) {
