@@ -11,6 +11,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -179,7 +180,9 @@ Status run_load(const Options& options, Json& report) {
 }
 
 Status run_roofline(const Options& options, Json& report) {
-  cpu::Pool pool(options.n_threads > 0 ? options.n_threads : cpu::default_threads());
+  const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
+  if (!isa) return Status(Code::invalid_argument, "ENGINE_CPU_ISA names no level of this machine");
+  cpu::Pool pool(options.n_threads > 0 ? options.n_threads : cpu::default_threads(), *isa);
   report["isa"] = cpu::name(pool.isa());
   report["threads"] = pool.n_threads();
   report["read_bytes_per_second"] = read_bandwidth(pool);

@@ -54,20 +54,21 @@ struct Probe {
 
 #if defined(__x86_64__)
 
-constexpr int kChains =
-    12;  // independent accumulators: more than latency times instructions a cycle
+// Independent accumulators: more than latency times instructions a cycle.
+constexpr int kChains = 12;
 
 // A function that repeats INSTRUCTION for accumulators 2..13 with operands 0 and 1 and scratch
-// register 14, all of them zero. In assembly, because a compiler would fold sums it can foresee.
+// registers 14 and 15, all of them zero. In assembly, because a compiler would fold sums that it
+// can foresee.
 #define ENGINE_PROBE(NAME, INSTRUCTION, END)                                                  \
   void NAME(long rounds) {                                                                    \
     asm volatile(                                                                             \
-        ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14\n pxor %%xmm\\r, %%xmm\\r\n.endr\n"        \
+        ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n pxor %%xmm\\r, %%xmm\\r\n.endr\n"     \
         "1:\n.irp r,2,3,4,5,6,7,8,9,10,11,12,13\n" INSTRUCTION                                \
         "\n.endr\n"                                                                           \
         "dec %0\n jnz 1b\n" END                                                               \
         : "+r"(rounds)::"cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", \
-          "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14");                       \
+          "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");              \
   }
 
 ENGINE_PROBE(sse2_int16,
@@ -81,6 +82,10 @@ ENGINE_PROBE(avxvnni_int16, "%{vex%} vpdpwssd %%ymm0, %%ymm1, %%ymm\\r", "vzerou
 ENGINE_PROBE(avx512vlvnni_int16, "%{evex%} vpdpwssd %%ymm0, %%ymm1, %%ymm\\r", "vzeroupper")
 ENGINE_PROBE(avx512vnni_int16, "vpdpwssd %%zmm0, %%zmm1, %%zmm\\r", "vzeroupper")
 ENGINE_PROBE(avx512vnni_fp32, "vfmadd231ps %%zmm0, %%zmm1, %%zmm\\r", "vzeroupper")
+ENGINE_PROBE(avx512sums_int16,
+             "vpaddw %%zmm0, %%zmm1, %%zmm14\n vpaddw %%zmm1, %%zmm0, %%zmm15\n"
+             "vpdpwssd %%zmm14, %%zmm15, %%zmm\\r",
+             "vzeroupper")
 #undef ENGINE_PROBE
 
 constexpr Probe kProbes[] = {
@@ -94,6 +99,8 @@ constexpr Probe kProbes[] = {
     {&cpu::kAvx512VlVnniLeaf, Multiply::fp32, 8 * kChains, avx2_fp32},
     {&cpu::kAvx512VnniLeaf, Multiply::int16, 32 * kChains, avx512vnni_int16},
     {&cpu::kAvx512VnniLeaf, Multiply::fp32, 16 * kChains, avx512vnni_fp32},
+    {&cpu::kAvx512SumsLeaf, Multiply::int16, 64 * kChains, avx512sums_int16},
+    {&cpu::kAvx512SumsLeaf, Multiply::fp32, 16 * kChains, avx512vnni_fp32},
 };
 
 #else

@@ -12,8 +12,8 @@ double read_bandwidth(cpu::Pool& pool);
 enum class Multiply { int16, fp32 };
 
 // Multiply-adds a second of the pool's threads together, by instructions that depend on no memory:
-// those the leaf of the pool's instruction set uses; for the scalar one, what every x86-64 has.
-// Takes about 10 ms; 0 where there is no probe for the leaf.
+// those that the pool's leaf uses, where it has several ways those for prompts; for the scalar leaf
+// what every x86-64 has. Takes about 10 ms; 0 where there is no probe for the leaf.
 double multiply_rate(cpu::Pool& pool, Multiply kind);
 
 }  // namespace engine::bench

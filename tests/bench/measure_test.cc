@@ -1,6 +1,8 @@
 // What the benchmarks are worth: a wrong result is not timed, and the roofs are there.
 #include "bench/measure.h"
 
+#include <gtest/gtest.h>
+
 #include "tests/support/ops/matmul_op.h"
 #include "tests/support/ops/residual_op.h"
 
