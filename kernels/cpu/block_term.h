@@ -56,12 +56,12 @@ inline constexpr int kSubBlocks = op::kBlock / Format::Block::kSubBlock;
 // first, last: the integer sums of the first and the last sub-block, which may be the same one.
 template <class S, class Format>
 [[gnu::always_inline]] inline typename S::F block_term(typename S::I first, typename S::I last,
-                                                       const BlockScales<S>& w,
+                                                       const BlockScales<S, Format>& w,
                                                        const ColumnBlock& x) {
   using F = typename S::F;
   F a = S::to_float(first);
-  if constexpr (Format::kHeadBytes > 0) a = S::mul(a, w.s0);
-  if constexpr (kSubBlocks<Format> == 2) a = S::fma(S::to_float(last), w.s1, a);
+  if constexpr (Format::kHeadBytes > 0) a = S::mul(a, w.s);
+  if constexpr (kSubBlocks<Format> == 2) a = S::fma(S::to_float(last), w.second_s, a);
   const F dx = S::set(x.scale), product = S::mul(w.d, dx);
   if constexpr (Format::Block::kMinimum == gguf::Minimum::subtract) {
     const F e = S::mul(S::set(static_cast<float>(x.sum16[0] + x.sum16[1])), w.n);
@@ -71,18 +71,41 @@ template <class S, class Format>
   }
 }
 
-// The tree over a segment's terms; `stride` vectors lie between one block's and the next one's.
+// The terms of one segment, added as far as the tree of op/order.h allows while they come.
+template <class S>
+struct TermTree {
+  using F = typename S::F;
+  F pairs[op::kSegmentBlocks / 2];
+
+  // The term of block b; blocks come in order.
+  [[gnu::always_inline]] void add(int b, F term) {
+    if (b % 2 == 0)
+      pairs[b / 2] = term;
+    else
+      pairs[b / 2] = S::add(pairs[b / 2], term);
+  }
+  // Over the first `count` blocks, 1 to 8.
+  [[gnu::always_inline]] F sum(int count) const {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // the compiler cannot know what was added
+    const F first = count > 2 ? S::add(pairs[0], pairs[1]) : pairs[0];
+    if (count <= 4) return first;
+    return S::add(first, count > 6 ? S::add(pairs[2], pairs[3]) : pairs[2]);
+#pragma GCC diagnostic pop
+  }
+};
+
+// The same of terms in memory; `stride` vectors lie between one block's and the next one's.
 template <class S>
 [[gnu::always_inline]] inline typename S::F segment_sum(const typename S::F* terms,
                                                         std::ptrdiff_t stride, int count) {
-  using F = typename S::F;
-  if (count == op::kSegmentBlocks) {  // without the branches of the general form
-    const auto pair = [&](int i) { return S::add(terms[i * stride], terms[(i + 1) * stride]); };
-    return S::add(S::add(pair(0), pair(2)), S::add(pair(4), pair(6)));
+  TermTree<S> tree;
+  if (count == op::kSegmentBlocks) {  // unrolled
+    for (int b = 0; b < op::kSegmentBlocks; ++b) tree.add(b, terms[b * stride]);
+    return tree.sum(op::kSegmentBlocks);
   }
-  F t[op::kSegmentBlocks];
-  for (int b = 0; b < count; ++b) t[b] = terms[b * stride];
-  return op::segment_tree(t, count, [](F p, F q) { return S::add(p, q); });
+  for (int b = 0; b < count; ++b) tree.add(b, terms[b * stride]);
+  return tree.sum(count);
 }
 
 }  // namespace engine::cpu

@@ -49,7 +49,7 @@ template <class S, class Format, int kColumns>
 #pragma GCC unroll 2
   for (int j = 0; j < kSubs; ++j)
     integer_sums<S, Format, kColumns>(group, b, v, x, 8 / kSubs * j, 8 / kSubs * (j + 1), sums[j]);
-  const BlockScales<S> scales = load_scales<S, Format>(group, b, v);
+  const BlockScales<S, Format> scales = load_scales<S, Format>(group, b, v);
   for (int c = 0; c < kColumns; ++c)
     t[c] = block_term<S, Format>(sums[0][c], sums[kSubs - 1][c], scales, x[c]);
 }

@@ -31,7 +31,7 @@ struct ExpandedSegment {
   typename S::I pairs[op::kSegmentBlocks][kPairs][kVectors];
   // -(w0*w1 + w2*w3 + ...) of each sub-block.
   typename S::I minus_products[op::kSegmentBlocks][kSubs][kVectors];
-  BlockScales<S> scales[op::kSegmentBlocks][kVectors];
+  BlockScales<S, Format> scales[op::kSegmentBlocks][kVectors];
 };
 
 // Expands vector v of the group into vector `to` of the segment.
@@ -92,7 +92,7 @@ void add_segment(const op::MatmulArgs& a, const ExpandedSegment<S, Format, kGrou
                  float (*y)[kGroups * kGroup]) {
   using Segment = ExpandedSegment<S, Format, kGroups>;
   constexpr int kVectors = Segment::kVectors, kSubs = Segment::kSubs;
-  typename S::F t[op::kSegmentBlocks][kColumns][kVectors];
+  TermTree<S> terms[kColumns][kVectors];
   for (int b = 0; b < w.count; ++b) {
     ColumnBlock x[kColumns];
     for (int c = 0; c < kColumns; ++c) x[c] = column_block(a, t0 + c, w.b0 + b);
@@ -101,13 +101,13 @@ void add_segment(const op::MatmulArgs& a, const ExpandedSegment<S, Format, kGrou
     for (int j = 0; j < kSubs; ++j) tile_sums(w, b, j, x, sums[j]);
     for (int c = 0; c < kColumns; ++c)
       for (int v = 0; v < kVectors; ++v)
-        t[b][c][v] =
-            block_term<S, Format>(sums[0][c][v], sums[kSubs - 1][c][v], w.scales[b][v], x[c]);
+        terms[c][v].add(
+            b, block_term<S, Format>(sums[0][c][v], sums[kSubs - 1][c][v], w.scales[b][v], x[c]));
   }
   for (int c = 0; c < kColumns; ++c)
     for (int v = 0; v < kVectors; ++v) {
       float* at = y[c] + S::kLanes * v;
-      S::store(at, S::add(S::load(at), segment_sum<S>(&t[0][c][v], kColumns * kVectors, w.count)));
+      S::store(at, S::add(S::load(at), terms[c][v].sum(w.count)));
     }
 }
 

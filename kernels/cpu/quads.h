@@ -61,30 +61,37 @@ template <class S, class Format>
   }
 }
 
-// Scales of one block; those a format lacks stay unused.
-template <class S>
+// Scales of one block, as far as the format has them: d and dmin of the block or its head, s the
+// integer sub-scales, n the integer sub-minimum.
+template <class S, class Format>
 struct BlockScales {
-  typename S::F d{}, dmin{}, s0{}, s1{}, n{};
+  typename S::F d;
+};
+template <class S>
+struct BlockScales<S, Q4_KPlanes> {
+  typename S::F d, dmin, s, n;
+};
+template <class S>
+struct BlockScales<S, Q6_KPlanes> {
+  typename S::F d, s, second_s;
 };
 
 template <class S, class Format>
-[[gnu::always_inline]] inline BlockScales<S> load_scales(const Group<Format>& group, int b, int v) {
+[[gnu::always_inline]] inline BlockScales<S, Format> load_scales(const Group<Format>& group, int b,
+                                                                 int v) {
   const int r = S::kLanes * v;
   const std::uint8_t *scales = group.block_scales(b), *head = group.head(b);
   const auto halves = [&](const std::uint8_t* at) {
     return S::load_f16(reinterpret_cast<const std::uint16_t*>(at) + r);
   };
   if constexpr (std::is_same_v<Format, Q4_KPlanes>)
-    return {.d = halves(head),
-            .dmin = halves(head + kDminAt),
-            .s0 = S::to_float(S::load_u8(scales + r)),
-            .n = S::to_float(S::load_u8(scales + kSecondScale + r))};
+    return {halves(head), halves(head + kDminAt), S::to_float(S::load_u8(scales + r)),
+            S::to_float(S::load_u8(scales + kSecondScale + r))};
   else if constexpr (std::is_same_v<Format, Q6_KPlanes>)
-    return {.d = halves(head),
-            .s0 = S::to_float(S::load_i8(scales + r)),
-            .s1 = S::to_float(S::load_i8(scales + kSecondScale + r))};
+    return {halves(head), S::to_float(S::load_i8(scales + r)),
+            S::to_float(S::load_i8(scales + kSecondScale + r))};
   else
-    return {.d = halves(scales)};
+    return {halves(scales)};
 }
 
 }  // namespace engine::cpu

@@ -15,10 +15,8 @@ namespace engine::cpu {
 template <class Self>
 struct Simd256 {
   static constexpr int kLanes = 8;
-  static constexpr int kTileColumns = 4;  // 16 rows x 4 columns fill half of 16 registers
-  static constexpr int kTileGroups = 1;
+  static constexpr int kTileColumns = 4, kTileGroups = 1, kDirectColumns = 3;
   static constexpr bool kProductsOfSums = false;
-  static constexpr int kDirectColumns = 4;
   using F = __m256;
   using I = __m256i;
   using Tail = ScalarSimd<Self>;

@@ -15,9 +15,7 @@ namespace engine::cpu {
 template <class Self>
 struct Simd512 {
   static constexpr int kLanes = 16;
-  static constexpr int kTileColumns = 8;
-  static constexpr int kTileGroups = 2;
-  static constexpr int kDirectColumns = 16;
+  static constexpr int kTileColumns = 8, kTileGroups = 2, kDirectColumns = 16;
   using F = __m512;
   using I = __m512i;
   using Tail = ScalarSimd<Self>;

@@ -14,10 +14,10 @@ namespace engine::cpu {
 // apart: each is compiled with its own instruction set, so the linker must never merge them.
 template <class Level>
 struct ScalarSimd : op::Scalar {
-  static constexpr int kTileColumns = 4;  // of a matmul's register tile, 16 rows high
-  static constexpr int kTileGroups = 1;
+  // Of the matmuls over planes: the register tile's columns and groups of rows, up to how many
+  // columns weights need not be expanded first, and how sums are formed (matmul_tile.h). Measured.
+  static constexpr int kTileColumns = 4, kTileGroups = 1, kDirectColumns = 4;
   static constexpr bool kProductsOfSums = false;
-  static constexpr int kDirectColumns = 4;
   using Tail = ScalarSimd;  // the class for what is left over when lanes do not divide a length
 
   static F load(const float* p) { return *p; }

@@ -10,7 +10,7 @@ namespace engine::op {
 
 // How the bytes are arranged.
 enum class Layout {
-  rows,    // as in the file: n_out rows of n_in / block_elements blocks
+  rows,  // as in the file: n_out rows of n_in / block_elements blocks
   // Groups of 16 interleaved rows, see kernels/cpu/planes.h:
   planes,        // Q8_0, Q5_0, Q4_K and Q6_K
   split_planes,  // Q8_0, the high nibbles of all rows before the low ones
