@@ -65,6 +65,36 @@ void for_tiles(int begin, int end, const Fn& fn) {
   for (; i < end; ++i) fn.template operator()<typename S::Tail, 1>(i);
 }
 
+// sums[r][v] += x(r) * vector v of `row`.
+template <class S, int n, int kVectors, class Factor, class Element>
+[[gnu::always_inline]] inline void add_products(const Factor& x, const Element* row,
+                                                typename S::F (&sums)[n][kVectors]) {
+  using F = typename S::F;
+  // The fewer of the two sides are held in registers. A spilled one would cost much more than the
+  // store: the processor stops looking ahead for what it must fetch from memory.
+  if constexpr (n < kVectors) {
+    F factor[n];
+#pragma GCC unroll 4
+    for (int r = 0; r < n; ++r) factor[r] = S::set(x(r));
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      const F value = load_kv<S>(row + v * S::kLanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < n; ++r) sums[r][v] = S::fma(factor[r], value, sums[r][v]);
+    }
+  } else {
+    F value[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) value[v] = load_kv<S>(row + v * S::kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < n; ++r) {
+      const F factor = S::set(x(r));
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = S::fma(factor, value[v], sums[r][v]);
+    }
+  }
+}
+
 // s[r][j] = q_r . k_j for the slots j, j+1, … of kVectors vectors; those not visible hold anything.
 template <class S, int n, int kVectors, class Element>
 void tile_scores(const AttentionQuery* queries, const Element* keys, int d, int j,
@@ -76,18 +106,9 @@ void tile_scores(const AttentionQuery* queries, const Element* keys, int d, int 
     for (int r = 0; r < n; ++r)
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) p[r][v] = S::set(0.0f);
-    for (int i = first; i < last; ++i) {
-      typename S::F k[kVectors];
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v)
-        k[v] = load_kv<S>(keys + i * op::kPage + j + v * S::kLanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < n; ++r) {
-        const typename S::F q = S::set(queries[r].q[i]);
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) p[r][v] = S::fma(q, k[v], p[r][v]);
-      }
-    }
+    for (int i = first; i < last; ++i)
+      add_products<S, n, kVectors>([&](int r) { return queries[r].q[i]; }, keys + i * op::kPage + j,
+                                   p);
 #pragma GCC unroll 4
     for (int r = 0; r < n; ++r)
 #pragma GCC unroll 16
@@ -137,17 +158,8 @@ void tile_values(const GroupTile<n>& tile, const Element* values, int d, int i,
     for (int v = 0; v < kVectors; ++v) o[r][v] = S::set(0.0f);
     add_alone(r, tile.visible[r].first, std::min(tile.visible[r].last, tile.shared.first));
   }
-  for (int j = tile.shared.first; j < tile.shared.last; ++j) {
-    typename S::F value[kVectors];
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) value[v] = load_kv<S>(values + j * d + i + v * S::kLanes);
-#pragma GCC unroll 4
-    for (int r = 0; r < n; ++r) {
-      const typename S::F p = S::set(tile.p[r][j]);
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) o[r][v] = S::fma(p, value[v], o[r][v]);
-    }
-  }
+  for (int j = tile.shared.first; j < tile.shared.last; ++j)
+    add_products<S, n, kVectors>([&](int r) { return tile.p[r][j]; }, values + j * d + i, o);
 #pragma GCC unroll 4
   for (int r = 0; r < n; ++r) {
     add_alone(r, std::max(tile.visible[r].first, tile.shared.last), tile.visible[r].last);
