@@ -219,11 +219,12 @@ void attend_tile(const op::KvShape& shape, int kv_head, const std::byte* page, G
   const auto* keys = reinterpret_cast<const Element*>(page) + first;
   const auto* values = reinterpret_cast<const Element*>(page + shape.part_bytes()) + first;
   // 1 scores
-  const int first_vector = t.seen.first / S::kLanes, end_vector = (t.seen.last - 1) / S::kLanes + 1;
-  for_tiles<S, std::min(tile_vectors<S>(n), op::kPage / S::kLanes)>(
-      first_vector * S::kLanes, end_vector * S::kLanes, [&]<class T, int kVectors>(int j) {
-        tile_scores<T, n, kVectors>(queries, keys, shape.d, j, t.p);
-      });
+  constexpr int kVectors = std::min(tile_vectors<S>(n), op::kPage / S::kLanes);
+  constexpr int kStep = std::min(8 / n * S::kLanes, op::kPage);  // fewer sums would take as long
+  for_tiles<S, kVectors>(t.seen.first / kStep * kStep, ((t.seen.last - 1) / kStep + 1) * kStep,
+                         [&]<class T, int kPiece>(int j) {
+                           tile_scores<T, n, kPiece>(queries, keys, shape.d, j, t.p);
+                         });
   // 2 weights
   weigh<S, n>(queries, t);
   // 3 values
@@ -255,10 +256,15 @@ void attend(const op::AttentionArgs& a, int sequence, int kv_head, AttentionQuer
       if (see_tile<S>(queries + r, tile, t))
         attend_tile<S, size, Element>(a.shape, kv_head, page, t, queries + r);
     };
+    // A decode step finds its few queries' keys in main memory. What reads them row by row is then the
+    // fastest, as the processor sees what comes next; the other queries find them in the caches.
+    constexpr bool by_row = tile_vectors<S>(4) * S::kLanes >= op::kPage;
     int r = 0;
-    for (; r + 4 <= n; r += 4) group.template operator()<4>(r);
-    if (r + 2 <= n) group.template operator()<2>(r), r += 2;
-    if (r < n) group.template operator()<1>(r);
+    if (by_row || n > kAttentionGroup) {
+      for (; r + 4 <= n; r += 4) group.template operator()<4>(r);
+      if (r + 2 <= n) group.template operator()<2>(r), r += 2;
+    }
+    for (; r < n; ++r) group.template operator()<1>(r);
   }
   // 5 quotient
   for (int r = 0; r < n; ++r)
