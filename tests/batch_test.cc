@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <thread>
 
@@ -195,18 +196,23 @@ TEST(BatchStep, NonFiniteLogitsOfOneSessionChangeNone) {
 
 TEST(BatchStep, ASessionInUseElsewhereIsBusy) {
   const std::vector<Token> tokens = some_tokens(3000);
-  Session a = session_of(std::span(tokens).first(10)),
-          b = Session::create(model(), {.n_chunk = 1}).value();
+  Session a = session_of(std::span(tokens).first(10));
+  Session b = Session::create(model(), {.n_chunk = 1}).value();
   Session* const sessions[] = {&a, &b};
-  std::atomic<bool> done = false, busy = false;
+  std::atomic<bool> busy = false, done = false;
   std::thread other([&] {
-    while (!done && !busy) {
+    while (!busy && !done) {
       const Status status = decode_batch(sessions, std::vector{5, 6});
       busy = status.code() == Code::busy && status.message().starts_with("session 1: ");
     }
     b.cancel();
   });
-  static_cast<void>(b.decode(tokens));
+  // Either call may find the session in use by the other; this one tries until the other has.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!busy && std::chrono::steady_clock::now() < deadline) {
+    static_cast<void>(b.decode(tokens));
+    static_cast<void>(b.rewind(0));
+  }
   done = true;
   other.join();
   EXPECT_TRUE(busy);

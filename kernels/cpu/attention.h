@@ -65,6 +65,36 @@ void for_tiles(int begin, int end, const Fn& fn) {
   for (; i < end; ++i) fn.template operator()<typename S::Tail, 1>(i);
 }
 
+// sums[r][v] += x(r) * vector v of `row`.
+template <class S, int n, int kVectors, class Factor, class Element>
+[[gnu::always_inline]] inline void add_products(const Factor& x, const Element* row,
+                                                typename S::F (&sums)[n][kVectors]) {
+  using F = typename S::F;
+  // The fewer of the two sides are held in registers. A spilled one would cost much more than the
+  // store: the processor stops looking ahead for what it must fetch from memory.
+  if constexpr (n < kVectors) {
+    F factor[n];
+#pragma GCC unroll 4
+    for (int r = 0; r < n; ++r) factor[r] = S::set(x(r));
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      const F value = load_kv<S>(row + v * S::kLanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < n; ++r) sums[r][v] = S::fma(factor[r], value, sums[r][v]);
+    }
+  } else {
+    F value[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) value[v] = load_kv<S>(row + v * S::kLanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < n; ++r) {
+      const F factor = S::set(x(r));
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = S::fma(factor, value[v], sums[r][v]);
+    }
+  }
+}
+
 // s[r][j] = q_r . k_j for the slots j, j+1, … of kVectors vectors; those not visible hold anything.
 template <class S, int n, int kVectors, class Element>
 void tile_scores(const AttentionQuery* queries, const Element* keys, int d, int j,
@@ -76,18 +106,9 @@ void tile_scores(const AttentionQuery* queries, const Element* keys, int d, int 
     for (int r = 0; r < n; ++r)
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) p[r][v] = S::set(0.0f);
-    for (int i = first; i < last; ++i) {
-      typename S::F k[kVectors];
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v)
-        k[v] = load_kv<S>(keys + i * op::kPage + j + v * S::kLanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < n; ++r) {
-        const typename S::F q = S::set(queries[r].q[i]);
-#pragma GCC unroll 16
-        for (int v = 0; v < kVectors; ++v) p[r][v] = S::fma(q, k[v], p[r][v]);
-      }
-    }
+    for (int i = first; i < last; ++i)
+      add_products<S, n, kVectors>([&](int r) { return queries[r].q[i]; }, keys + i * op::kPage + j,
+                                   p);
 #pragma GCC unroll 4
     for (int r = 0; r < n; ++r)
 #pragma GCC unroll 16
@@ -137,17 +158,8 @@ void tile_values(const GroupTile<n>& tile, const Element* values, int d, int i,
     for (int v = 0; v < kVectors; ++v) o[r][v] = S::set(0.0f);
     add_alone(r, tile.visible[r].first, std::min(tile.visible[r].last, tile.shared.first));
   }
-  for (int j = tile.shared.first; j < tile.shared.last; ++j) {
-    typename S::F value[kVectors];
-#pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) value[v] = load_kv<S>(values + j * d + i + v * S::kLanes);
-#pragma GCC unroll 4
-    for (int r = 0; r < n; ++r) {
-      const typename S::F p = S::set(tile.p[r][j]);
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) o[r][v] = S::fma(p, value[v], o[r][v]);
-    }
-  }
+  for (int j = tile.shared.first; j < tile.shared.last; ++j)
+    add_products<S, n, kVectors>([&](int r) { return tile.p[r][j]; }, values + j * d + i, o);
 #pragma GCC unroll 4
   for (int r = 0; r < n; ++r) {
     add_alone(r, std::max(tile.visible[r].first, tile.shared.last), tile.visible[r].last);
@@ -207,11 +219,12 @@ void attend_tile(const op::KvShape& shape, int kv_head, const std::byte* page, G
   const auto* keys = reinterpret_cast<const Element*>(page) + first;
   const auto* values = reinterpret_cast<const Element*>(page + shape.part_bytes()) + first;
   // 1 scores
-  const int first_vector = t.seen.first / S::kLanes, end_vector = (t.seen.last - 1) / S::kLanes + 1;
-  for_tiles<S, std::min(tile_vectors<S>(n), op::kPage / S::kLanes)>(
-      first_vector * S::kLanes, end_vector * S::kLanes, [&]<class T, int kVectors>(int j) {
-        tile_scores<T, n, kVectors>(queries, keys, shape.d, j, t.p);
-      });
+  constexpr int kVectors = std::min(tile_vectors<S>(n), op::kPage / S::kLanes);
+  constexpr int kStep = std::min(8 / n * S::kLanes, op::kPage);  // fewer sums would take as long
+  for_tiles<S, kVectors>(t.seen.first / kStep * kStep, ((t.seen.last - 1) / kStep + 1) * kStep,
+                         [&]<class T, int kPiece>(int j) {
+                           tile_scores<T, n, kPiece>(queries, keys, shape.d, j, t.p);
+                         });
   // 2 weights
   weigh<S, n>(queries, t);
   // 3 values
@@ -243,10 +256,15 @@ void attend(const op::AttentionArgs& a, int sequence, int kv_head, AttentionQuer
       if (see_tile<S>(queries + r, tile, t))
         attend_tile<S, size, Element>(a.shape, kv_head, page, t, queries + r);
     };
+    // A decode step finds its few queries' keys in main memory. What reads them row by row is then the
+    // fastest, as the processor sees what comes next; the other queries find them in the caches.
+    constexpr bool by_row = tile_vectors<S>(4) * S::kLanes >= op::kPage;
     int r = 0;
-    for (; r + 4 <= n; r += 4) group.template operator()<4>(r);
-    if (r + 2 <= n) group.template operator()<2>(r), r += 2;
-    if (r < n) group.template operator()<1>(r);
+    if (by_row || n > kAttentionGroup) {
+      for (; r + 4 <= n; r += 4) group.template operator()<4>(r);
+      if (r + 2 <= n) group.template operator()<2>(r), r += 2;
+    }
+    for (; r < n; ++r) group.template operator()<1>(r);
   }
   // 5 quotient
   for (int r = 0; r < n; ++r)
