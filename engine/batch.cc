@@ -111,7 +111,7 @@ class BatchStep {
       const int pos = sessions_[i]->n_past();
       rows.push_back({pos, pos, static_cast<int>(i)});
     }
-    model_.run_layers(tokens_, caches_);
+    model_.run_layers(tokens_, caches_, static_cast<int>(tokens_.size()));
     ENGINE_TRY(check_cancelled());
     for (std::size_t first = 0; first < sessions_.size(); first += kHeadRows)
       ENGINE_TRY(compute_logits(first, std::min(kHeadRows, sessions_.size() - first)));

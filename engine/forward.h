@@ -40,11 +40,11 @@ void project(Ops& ops, Activations& x, int n_rows, const Projection (&projection
   ops.matmuls(matmuls);
 }
 
-// s.projected = attention over the normed rows. q and k are normed per head before they are
-// rotated.
+// s.projected = attention of the batch's last n_kept rows. All normed rows go to the KV cache; q and
+// k are normed per head before they are rotated.
 template <ForwardOps Ops>
 void attention(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b, State& s,
-               std::size_t layer) {
+               std::size_t layer, int n_kept) {
   const bool local = c.is_local[layer];
   const RopeTable& rope = local ? s.rope_local : s.rope_global;
   const int n = b.n_rows(), h = c.n_heads, kv = c.n_kv_heads, d = c.head_dim;
@@ -56,34 +56,36 @@ void attention(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b,
   ops.rope({s.q.data(), rope.cos.data(), rope.sin.data(), n, h, d, scale});
   ops.rope({s.k.data(), rope.cos.data(), rope.sin.data(), n, kv, d, 1.0f});
   ops.kv_write({s.k.data(), s.v.data(), b.kv_shape, b.kv_pages[layer], b.rows.data(), n});
-  ops.attention({s.q.data(), b.kv_shape, b.kv_pages[layer], b.rows.data(), s.attended.x.data(), n,
-                 h, local ? c.window : 0});
-  project(ops, s.attended, n, {{w.attn_output, s.projected.data()}});
+  const std::ptrdiff_t first = n - n_kept;
+  ops.attention({s.q.data() + first * h * d, b.kv_shape, b.kv_pages[layer], b.rows.data() + first,
+                 s.attended.x.data(), n_kept, h, local ? c.window : 0});
+  project(ops, s.attended, n_kept, {{w.attn_output, s.projected.data()}});
 }
 
 // s.projected = W_down (gelu(W_gate x) * W_up x) of the normed rows.
 template <ForwardOps Ops>
-void feed_forward(Ops& ops, const LayerWeights& w, const Batch& b, State& s) {
-  project(ops, s.normed, b.n_rows(), {{w.ffn_gate, s.gate.data()}, {w.ffn_up, s.up.data()}});
-  const std::size_t n =
-      static_cast<std::size_t>(b.n_rows()) * static_cast<std::size_t>(s.gated.width);
+void feed_forward(Ops& ops, const LayerWeights& w, int n_rows, State& s) {
+  project(ops, s.normed, n_rows, {{w.ffn_gate, s.gate.data()}, {w.ffn_up, s.up.data()}});
+  const std::size_t n = static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(s.gated.width);
   ops.geglu({s.gate.data(), s.up.data(), s.gated.x.data(), n});
-  project(ops, s.gated, b.n_rows(), {{w.ffn_down, s.projected.data()}});
+  project(ops, s.gated, n_rows, {{w.ffn_down, s.projected.data()}});
 }
 
+// In the last layer, rows that nobody wants need no more than their keys and values.
 template <ForwardOps Ops>
 void layer(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b, State& s,
            std::size_t l) {
-  const int n = b.n_rows();
+  const int n = l + 1 == c.is_local.size() ? b.n_wanted : b.n_rows();
+  float* x = s.x.data() + std::ptrdiff_t{b.n_rows() - n} * c.d_model;
   const std::size_t stream = static_cast<std::size_t>(n) * static_cast<std::size_t>(c.d_model);
-  norm(ops, c, s.x.data(), w.attn_norm, s.normed.x.data(), n);
-  attention(ops, c, w, b, s, l);
+  norm(ops, c, s.x.data(), w.attn_norm, s.normed.x.data(), b.n_rows());
+  attention(ops, c, w, b, s, l, n);
   norm(ops, c, s.projected.data(), w.post_attention_norm, s.projected.data(), n);
-  ops.residual({s.x.data(), s.projected.data(), stream});
-  norm(ops, c, s.x.data(), w.ffn_norm, s.normed.x.data(), n);
-  feed_forward(ops, w, b, s);
+  ops.residual({x, s.projected.data(), stream});
+  norm(ops, c, x, w.ffn_norm, s.normed.x.data(), n);
+  feed_forward(ops, w, n, s);
   norm(ops, c, s.projected.data(), w.post_ffw_norm, s.projected.data(), n);
-  ops.residual({s.x.data(), s.projected.data(), stream});
+  ops.residual({x, s.projected.data(), stream});
 }
 
 // s.x = embeddings of the batch's tokens, scaled by f32(sqrt(d_model)).
@@ -93,7 +95,8 @@ void embed(Ops& ops, const Config& c, const Weights& w, const Batch& b, State& s
   ops.embedding({w.token_embd, b.tokens.data(), s.x.data(), b.n_rows(), scale});
 }
 
-// Layers first..last-1.
+// Layers first..last-1. After the model's last one, s.x holds the hidden states of the batch's last
+// n_wanted rows at their places.
 template <ForwardOps Ops>
 void layers(Ops& ops, const Config& c, const Weights& w, const Batch& b, State& s,
             std::size_t first, std::size_t last) {

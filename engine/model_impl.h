@@ -42,8 +42,10 @@ struct Model::Impl {
   // std::bad_alloc.
   //
   // Runs the layers over tokens[t] at workspace->rows[t], whose sequence is an index into `caches`,
-  // all of one shape. Afterwards workspace->state.x holds the hidden rows.
-  void run_layers(std::span<const Token> tokens, std::span<const KvCache* const> caches) const;
+  // all of one shape. Afterwards workspace->state.x holds the hidden rows, of which the last n_wanted
+  // are right.
+  void run_layers(std::span<const Token> tokens, std::span<const KvCache* const> caches,
+                  int n_wanted) const;
   // logits [n_rows, n_vocab] of hidden rows [n_rows, d_model]; ids without a token get minus
   // infinity. Returns the first row that holds NaN or infinity, n_rows if none does. Overwrites
   // workspace->state.normed.

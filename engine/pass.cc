@@ -25,8 +25,8 @@ bool all_finite(const float* values, int n) {
 
 }  // namespace
 
-void Model::Impl::run_layers(std::span<const Token> tokens,
-                             std::span<const KvCache* const> caches) const {
+void Model::Impl::run_layers(std::span<const Token> tokens, std::span<const KvCache* const> caches,
+                             int n_wanted) const {
   Workspace& work = *workspace;
   work.tables.clear();
   for (int l = 0; l < config.n_layers; ++l)
@@ -35,7 +35,7 @@ void Model::Impl::run_layers(std::span<const Token> tokens,
   for (std::size_t first = 0; first < work.tables.size(); first += caches.size())
     work.pages.push_back({work.tables.data() + first});
 
-  const Batch batch = {tokens, work.rows, caches.front()->shape(), work.pages};
+  const Batch batch = {tokens, work.rows, caches.front()->shape(), work.pages, n_wanted};
   work.state.reserve(config, batch.n_rows());
   pool->parallel_for(batch.n_rows(), kRowsAPart, [&](int begin, int end) {
     work.state.set_positions(config, work.rows, begin, end);

@@ -36,14 +36,14 @@ Status Session::Impl::check_appendable(std::span<const Token> more) const {
   return {};
 }
 
-// Runs the layers over one chunk; afterwards the workspace's state.x holds its hidden rows.
-void Session::Impl::forward_chunk(std::span<const Token> chunk) {
+// Runs the layers over one chunk; afterwards the workspace's state.x holds its wanted hidden rows.
+void Session::Impl::forward_chunk(std::span<const Token> chunk, Wanted wanted) {
   std::vector<op::KvRow>& rows = shared.workspace->rows;
   rows.clear();
   const int end = n_past() + static_cast<int>(chunk.size());
   for (int pos = n_past(); pos < end; ++pos) rows.push_back({pos, pos, 0});
   const KvCache* const only = &cache;
-  shared.run_layers(chunk, {&only, 1});
+  shared.run_layers(chunk, {&only, 1}, wanted == Wanted::last_row ? 1 : end - n_past());
 }
 
 // After this, appending so many tokens allocates nothing.
@@ -61,9 +61,10 @@ void Session::Impl::commit(std::span<const Token> more, const float* last_hidden
 }
 
 // Appends `more` chunk by chunk; after_chunk(chunk's first index in more, its size) runs on the
-// model's threads while state.x holds the chunk's hidden rows.
+// model's threads while state.x holds the chunk's wanted hidden rows.
 template <class AfterChunk>
-Status Session::Impl::evaluate(std::span<const Token> more, const AfterChunk& after_chunk) {
+Status Session::Impl::evaluate(std::span<const Token> more, Wanted wanted,
+                               const AfterChunk& after_chunk) {
   const std::uint32_t n_cancels_before = n_cancels.load();
   ENGINE_TRY(check_appendable(more));
   make_room(more.size());  // first, so that nothing can fail between evaluating and noting it
@@ -74,7 +75,7 @@ Status Session::Impl::evaluate(std::span<const Token> more, const AfterChunk& af
         more.subspan(first, std::min(more.size() - first, static_cast<std::size_t>(n_chunk)));
     ENGINE_TRY(cache.reserve(n_past() + static_cast<int>(chunk.size())));
     ENGINE_TRY(on_pool([&]() -> Status {
-      forward_chunk(chunk);
+      forward_chunk(chunk, wanted);
       ENGINE_TRY(after_chunk(first, chunk.size()));
       const std::size_t last = (chunk.size() - 1) * static_cast<std::size_t>(shared.config.d_model);
       commit(chunk, shared.workspace->state.x.data() + last);
@@ -83,6 +84,10 @@ Status Session::Impl::evaluate(std::span<const Token> more, const AfterChunk& af
     first += chunk.size();
   }
   return {};
+}
+
+Status Session::Impl::append(std::span<const Token> more) {
+  return evaluate(more, Wanted::last_row, [](std::size_t, std::size_t) { return Status(); });
 }
 
 // Logits of hidden rows, the first of which is at `position`. On the model's threads.
@@ -109,7 +114,7 @@ Status Session::Impl::restore_hidden() {
   if (!hidden.empty()) return {};
   const Token last = tokens.back();
   tokens.pop_back();
-  const Status status = evaluate({&last, 1}, [](std::size_t, std::size_t) { return Status(); });
+  const Status status = append({&last, 1});
   if (!status.ok()) tokens.push_back(last);  // there is room: it was there before
   return status;
 }
@@ -163,8 +168,7 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
 }
 
 Status Session::decode(std::span<const Token> tokens) {
-  return impl_->exclusively(
-      [&] { return impl_->evaluate(tokens, [](std::size_t, std::size_t) { return Status(); }); });
+  return impl_->exclusively([&] { return impl_->append(tokens); });
 }
 
 Result<std::span<const float>> Session::logits() {
@@ -200,14 +204,15 @@ Result<std::vector<float>> Session::score(std::span<const Token> tokens) {
                                  scores);
       }));
     }
-    ENGINE_TRY(impl_->evaluate(tokens, [&](std::size_t first, std::size_t n) {
-      const std::size_t n_next =
-          std::min(n, tokens.size() - first - 1);  // the last token has no next one
-      const int position = impl_->n_past();
-      // The head overwrites state.normed only, so the hidden rows stay in place.
-      return impl_->score_rows(impl_->shared.workspace->state.x.data(),
-                               tokens.subspan(first + 1, n_next), position, scores);
-    }));
+    ENGINE_TRY(
+        impl_->evaluate(tokens, Impl::Wanted::all_rows, [&](std::size_t first, std::size_t n) {
+          const std::size_t n_next =
+              std::min(n, tokens.size() - first - 1);  // the last token has no next one
+          const int position = impl_->n_past();
+          // The head overwrites state.normed only, so the hidden rows stay in place.
+          return impl_->score_rows(impl_->shared.workspace->state.x.data(),
+                                   tokens.subspan(first + 1, n_next), position, scores);
+        }));
     return scores;
   });
 }

@@ -43,9 +43,11 @@ struct Session::Impl {
   Status check_appendable(std::span<const Token> more) const;
   void make_room(std::size_t n_more);
   void commit(std::span<const Token> more, const float* last_hidden);
+  enum class Wanted { last_row, all_rows };
   template <class AfterChunk>
-  Status evaluate(std::span<const Token> more, const AfterChunk& after_chunk);
-  void forward_chunk(std::span<const Token> chunk);
+  Status evaluate(std::span<const Token> more, Wanted wanted, const AfterChunk& after_chunk);
+  Status append(std::span<const Token> more);
+  void forward_chunk(std::span<const Token> chunk, Wanted wanted);
   int rewind(int n);
   Status restore_hidden();
   Status compute_logits();

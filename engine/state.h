@@ -34,6 +34,7 @@ struct Batch {
   op::KvShape kv_shape;
   // [n_layers]: the page tables of the batch's sequences.
   std::span<const op::KvPages> kv_pages;
+  int n_wanted;  // the last so many rows are wanted after the last layer: 1..n_rows
   int n_rows() const noexcept { return static_cast<int>(rows.size()); }
 };
 

@@ -49,7 +49,7 @@ class ForwardPass {
   // Evaluates the tokens appended last; within a job.
   template <ForwardOps Ops>
   void layers(Ops& ops) {
-    const Batch batch = {tokens_, rows_, cache_.shape(), pages_};
+    const Batch batch = {tokens_, rows_, cache_.shape(), pages_, 1};
     engine::embed(ops, config_, weights_, batch, state_);
     engine::layers(ops, config_, weights_, batch, state_, 0, weights_.layers.size());
   }
