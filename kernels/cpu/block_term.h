@@ -36,19 +36,6 @@ template <class S, int kColumns = S::kTileColumns, class Fn>
   if constexpr (kColumns > 1) for_columns<S, kColumns / 2>(n, fn, c);
 }
 
-// How far ahead of the block in work its successors are asked of memory: about what arrives in the
-// time a request takes.
-inline constexpr int kAheadBytes = 8192;
-
-template <class Format>
-[[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int b) {
-  constexpr int kBytes = Format::kQuantBytes + Format::kScaleBytes;
-  for (int i = 0; i < kBytes; i += 64)
-    __builtin_prefetch(group.quants + b * kBytes + kAheadBytes + i);
-  for (int i = 0; i < Format::kLowBytes; i += 64)
-    __builtin_prefetch(group.block_low(b) + kAheadBytes + i);
-}
-
 // Sub-blocks of 16 or 32 that a block of 32 has.
 template <class Format>
 inline constexpr int kSubBlocks = op::kBlock / Format::Block::kSubBlock;

@@ -12,6 +12,24 @@
 
 namespace engine::cpu {
 
+// How far ahead of the block in work its successors are asked of memory: about what arrives in the
+// time a request takes.
+inline constexpr int kAheadBytes = 8192;
+
+// The scales of a long group lie too far behind its quants to be met in time: those of the next group
+// are asked for.
+template <class Format>
+[[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int n_blocks, int b) {
+  constexpr int kBytes = Format::kQuantBytes + Format::kScaleBytes;
+  for (int i = 0; i < kBytes; i += 64)
+    __builtin_prefetch(group.quants + b * kBytes + kAheadBytes + i);
+  for (int i = 0; i < Format::kLowBytes; i += 64)
+    __builtin_prefetch(group.block_low(b) + kAheadBytes + i);
+  if (n_blocks * kBytes < 2 * kAheadBytes) return;
+  __builtin_prefetch(group.block_scales(b) + Group<Format>::bytes(n_blocks));
+  if (Format::kHeadBytes > 0) __builtin_prefetch(group.head(b) + Group<Format>::bytes(n_blocks));
+}
+
 // Integer sums of quads first..last-1 of block b: sums[c] = sum u * x - offset * sum x.
 template <class S, class Format, int kColumns>
 [[gnu::always_inline]] inline void integer_sums(const Group<Format>& group, int b, int v,
@@ -70,7 +88,7 @@ void group_columns(const op::MatmulArgs& a, int group_index, int t0) {
     for (int b = 0; b < count; ++b) {
       ColumnBlock x[kColumns];
       for (int c = 0; c < kColumns; ++c) x[c] = column_block(a, t0 + c, b0 + b);
-      prefetch_ahead(group, b0 + b);
+      prefetch_ahead(group, n_blocks, b0 + b);
       for (int v = 0; v < kVectors; ++v)
         block_terms<S, Format, kColumns>(group, b0 + b, v, x, t[b][v]);
     }

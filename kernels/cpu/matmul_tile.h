@@ -111,6 +111,21 @@ void add_segment(const op::MatmulArgs& a, const ExpandedSegment<S, Format, kGrou
     }
 }
 
+// Asks memory for block b of kGroups groups; with b beyond a group's last block, of the next groups.
+template <class Format, int kGroups>
+[[gnu::always_inline]] inline void prefetch_groups(const op::Matrix& w, int first_group, int b) {
+  const int n_blocks = w.n_in / op::kBlock;
+  if (b >= n_blocks) first_group += kGroups, b -= n_blocks;
+  for (int g = 0; g < kGroups; ++g) {
+    const Group<Format> group(w, first_group + g);
+    for (int i = 0; i < Format::kQuantBytes; i += 64)
+      __builtin_prefetch(group.block_quants(b) + i, 0, 2);
+    for (int i = 0; i < Format::kLowBytes; i += 64)
+      __builtin_prefetch(group.block_low(b) + i, 0, 2);
+    __builtin_prefetch(group.block_scales(b), 0, 2);
+  }
+}
+
 // Columns t0 .. t0 + n - 1 of kGroups groups, n <= kChunkColumns.
 template <class S, class Format, int kGroups>
 void groups_chunk(const op::MatmulArgs& a, int first_group, int t0, int n) {
@@ -122,13 +137,14 @@ void groups_chunk(const op::MatmulArgs& a, int first_group, int t0, int n) {
     w.count = std::min(op::kSegmentBlocks, n_blocks - w.b0);
     for (int g = 0; g < kGroups; ++g) {
       const Group<Format> group(a.w, first_group + g);
-      for (int b = 0; b < w.count; ++b) {
-        prefetch_ahead(group, w.b0 + b);
+      for (int b = 0; b < w.count; ++b)
         for (int v = 0; v < w.kGroupVectors; ++v)
           expand_block(group, b, v, g * w.kGroupVectors + v, w);
-      }
     }
+    // The next segment comes from memory, spread over the time that the columns meet this one.
     for_columns<S>(n, [&]<int kColumns>(int c) {
+      for (int b = op::kSegmentBlocks * c / n; b < op::kSegmentBlocks * (c + kColumns) / n; ++b)
+        prefetch_groups<Format, kGroups>(a.w, first_group, w.b0 + w.count + b);
       add_segment<S, Format, kColumns, kGroups>(a, w, t0 + c, y + c);
     });
   }

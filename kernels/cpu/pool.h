@@ -77,7 +77,7 @@ class Pool {
  private:
   // Parts are claimed, not handed out: a thread that the system has put aside holds nobody up unless
   // it was in the middle of a part. More parts than threads even out cores of different speed.
-  static constexpr int kPartsPerThread = 4;
+  static constexpr int kPartsPerThread = 8;
 
   struct Region {  // a parallel loop
     void (*call)(const void* context, int begin, int end) = nullptr;

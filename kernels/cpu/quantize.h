@@ -20,6 +20,16 @@ std::int32_t amax_bits(const float* x) {
   return S::reduce_max(m);
 }
 
+// The products of neighbours, once for each pair, among the integers v of elements i, i+1, …;
+// `before` holds those of the elements before them.
+template <class S>
+typename S::I neighbour_products(int i, typename S::I before, typename S::I v) {
+  if constexpr (S::kLanes == 1)
+    return i % 2 == 1 ? before * v : 0;
+  else
+    return S::neighbour_products(v);
+}
+
 template <class S>
 void quantize_block(const float* x, std::int16_t* q, float* scale, std::int32_t* sum16,
                     std::int32_t* product16) {
@@ -42,18 +52,16 @@ void quantize_block(const float* x, std::int16_t* q, float* scale, std::int32_t*
   };
   // 3 store, with the sums
   for (int half = 0; half < op::kBlock; half += op::kSubSum) {
-    typename S::I sums = S::seti(0);
+    typename S::I sums = S::seti(0), products = S::seti(0), before = S::seti(0);
     for (int i = half; i < half + op::kSubSum; i += S::kLanes) {
       const typename S::I integers = quotients(i);
       S::store_quads(q, i, integers);
       sums = S::addi(sums, integers);
+      products = S::addi(products, neighbour_products<S>(i, before, integers));
+      before = integers;
     }
     sum16[half / op::kSubSum] = S::reduce_add(sums);
-    std::uint32_t products = 0;
-    for (int i = half; i < half + op::kSubSum; i += 4)
-      products += static_cast<std::uint32_t>(q[i] * q[i + 2]) +
-                  static_cast<std::uint32_t>(q[i + 1] * q[i + 3]);
-    product16[half / op::kSubSum] = static_cast<std::int32_t>(products);
+    product16[half / op::kSubSum] = S::reduce_add(products);
   }
 }
 

@@ -87,6 +87,10 @@ struct Simd256 {
   static I load_u8(const std::uint8_t* p) { return _mm256_cvtepu8_epi32(load_64(p)); }
   static I load_i8(const std::uint8_t* p) { return _mm256_cvtepi8_epi32(load_64(p)); }
 
+  // v[0] * v[1] in lane 0, v[2] * v[3] in lane 2, …, zero in the others; of signed 16-bit values.
+  static I neighbour_products(I v) {
+    return _mm256_madd_epi16(v, andi(_mm256_srli_epi64(v, 32), seti(0xFFFF)));
+  }
   // The largest lane, and the sum of the lanes.
   static std::int32_t reduce_max(I v) {
     return reduce(v, [](__m128i a, __m128i b) { return _mm_max_epi32(a, b); });

@@ -15,7 +15,7 @@ namespace engine::cpu {
 template <class Self>
 struct Simd512 {
   static constexpr int kLanes = 16;
-  static constexpr int kTileColumns = 8, kTileGroups = 2, kDirectColumns = 16;
+  static constexpr int kTileColumns = 8, kTileGroups = 2;
   using F = __m512;
   using I = __m512i;
   using Tail = ScalarSimd<Self>;
@@ -86,6 +86,10 @@ struct Simd512 {
   }
   static I load_u8(const std::uint8_t* p) { return _mm512_cvtepu8_epi32(load_128(p)); }
   static I load_i8(const std::uint8_t* p) { return _mm512_cvtepi8_epi32(load_128(p)); }
+  // v[0] * v[1] in lane 0, v[2] * v[3] in lane 2, …, zero in the others; of signed 16-bit values.
+  static I neighbour_products(I v) {
+    return _mm512_madd_epi16(v, andi(_mm512_srli_epi64(v, 32), seti(0xFFFF)));
+  }
   // The largest lane, and the sum of the lanes.
   static std::int32_t reduce_max(I v) { return _mm512_reduce_max_epi32(v); }
   static std::int32_t reduce_add(I v) { return _mm512_reduce_add_epi32(v); }
@@ -101,11 +105,13 @@ struct Simd512 {
 
 struct Avx512Vnni : Simd512<Avx512Vnni> {
   static constexpr bool kProductsOfSums = false;
+  static constexpr int kDirectColumns = 16;
 };
 
 // For processors on which additions leave the multipliers' ports alone.
 struct Avx512Sums : Simd512<Avx512Sums> {
   static constexpr bool kProductsOfSums = true;
+  static constexpr int kDirectColumns = 8;
 };
 
 }  // namespace engine::cpu
