@@ -56,6 +56,14 @@ template <class S, class Format, int kGroups>
   out.scales[b][to] = load_scales<S, Format>(group, out.b0 + b, v);
 }
 
+// -(x0*x1 + x2*x3 + ...) of sub-block j of a block that has kSubs.
+template <int kSubs>
+[[gnu::always_inline]] inline std::int32_t minus_products(const ColumnBlock& x, int j) {
+  std::uint32_t products = static_cast<std::uint32_t>(x.product16[j]);
+  if (kSubs == 1) products += static_cast<std::uint32_t>(x.product16[1]);
+  return static_cast<std::int32_t>(0u - products);
+}
+
 // Integer sums of sub-block j of block b: acc[c][v] = sum w * x.
 template <class S, class Format, int kColumns, int kGroups, int kVectors>
 [[gnu::always_inline]] inline void tile_sums(const ExpandedSegment<S, Format, kGroups>& w, int b,
@@ -63,8 +71,7 @@ template <class S, class Format, int kColumns, int kGroups, int kVectors>
                                              typename S::I (&acc)[kColumns][kVectors]) {
   using I = typename S::I;
   for (int c = 0; c < kColumns; ++c) {
-    const std::int32_t* products = x[c].product16 + j;
-    const I minus = S::seti(w.kSubs == 1 ? -products[0] - products[1] : -products[0]);
+    const I minus = S::seti(minus_products<w.kSubs>(x[c], j));
     for (int v = 0; v < kVectors; ++v)
       acc[c][v] = S::kProductsOfSums ? S::addi(w.minus_products[b][j][v], minus) : S::seti(0);
   }
