@@ -1,6 +1,7 @@
 // decode_batch(): one token of several sessions in one pass over the weights.
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -55,6 +56,10 @@ class BatchStep {
   }
 
   Status run() {
+    if (sessions_.size() > static_cast<std::size_t>(model_.most_rows()))
+      return Status(Code::invalid_argument, std::to_string(sessions_.size()) +
+                                                " sessions, but a batch has at most " +
+                                                std::to_string(model_.most_rows()));
     ENGINE_TRY(lock());
     ENGINE_TRY(check());
     ENGINE_TRY(make_room());

@@ -188,8 +188,8 @@ class Session {
   Result<int> rewind(int n_past);
   // Rewinds to the longest prefix that the session's tokens and `tokens` share; returns its length.
   Result<int> rewind_to_prefix(std::span<const Token> tokens);
-  // Stops what runs now, at the next chunk of a decode or score and at the next token of generate(); any
-  // thread. Nothing that starts later is affected.
+  // Stops what runs now, at the next chunk of a decode or score, before the logits of a decode_batch and
+  // at the next token of generate(); any thread. Nothing that starts later is affected.
   void cancel() noexcept;
 
  private:
@@ -208,7 +208,8 @@ class Session {
 // not wait for a session that is in use elsewhere, so calls with overlapping lists cannot block each
 // other. Two empty lists are no work.
 // Errors, after which no session has changed; the message names the session by its index:
-// invalid_argument (sizes differ; a null, moved-from or repeated session; another model or KvType
+// invalid_argument (sizes differ; more sessions than a batch takes, which is a million for the
+// largest model; a null, moved-from or repeated session; another model or KvType
 // than session 0; an id outside the vocabulary), context_full, busy, non_finite, and cancelled if
 // Session::cancel() of any of them comes before the logits are begun.
 Status decode_batch(std::span<Session* const> sessions, std::span<const Token> tokens);

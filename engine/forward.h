@@ -71,7 +71,7 @@ void feed_forward(Ops& ops, const LayerWeights& w, int n_rows, State& s) {
   project(ops, s.gated, n_rows, {{w.ffn_down, s.projected.data()}});
 }
 
-// In the last layer, rows that nobody wants need no more than their keys and values.
+// In the last layer, rows that nobody wants go no further than their keys and values.
 template <ForwardOps Ops>
 void layer(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b, State& s,
            std::size_t l) {

@@ -34,11 +34,14 @@ Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options) {
   const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
   if (!isa) return unknown_isa();
   const int most = std::min(cpu::most_threads(), kMaxThreads);
-  const int wanted = options.n_threads == 0 ? cpu::default_threads() : options.n_threads;
-  if (options.log && wanted > most)
-    options.log(LogLevel::warning, std::to_string(wanted) + " threads are more than this process " +
-                                       "may run at a time: " + std::to_string(most) + " are used");
-  return std::make_unique<cpu::Pool>(std::min(wanted, most), *isa);
+  if (options.n_threads == 0)
+    return std::make_unique<cpu::Pool>(std::min(cpu::default_threads(), most), *isa);
+  if (options.log && options.n_threads > most)
+    options.log(LogLevel::warning,
+                std::to_string(options.n_threads) + " threads are more than " +
+                    (most == kMaxThreads ? "the engine runs" : "this process may run at a time") +
+                    ": " + std::to_string(most) + " are used");
+  return std::make_unique<cpu::Pool>(std::min(options.n_threads, most), *isa);
 }
 
 // "Q8_0 73 %, Q5_0 18 %", by share of the bytes.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstdint>
 #include <limits>
 
 #include "engine/cpu_ops.h"
@@ -11,7 +12,7 @@
 namespace engine {
 namespace {
 
-// Values of work, of the cheap kind, that are worth a thread.
+// Least work of a kind that is worth waking a thread, about 5 us.
 constexpr int kRowsAPart = 8;            // of rope tables: 100 sines and more a row
 constexpr int kLogitsAPart = 32 * 1024;  // looked through
 

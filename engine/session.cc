@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "engine/cpu_ops.h"
 #include "engine/engine.h"

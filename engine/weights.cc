@@ -25,8 +25,8 @@ std::size_t row_bytes(const gguf::Tensor& tensor) {
   return tensor.row_elements() / traits.block_elements * traits.block_bytes;
 }
 
-// What a tensor becomes in memory, but for the place. The head is a matrix of its own kind: it is
-// read once a token, and its high nibbles alone nearly tell which logits are large.
+// What a tensor becomes in memory, but for the place. The head has a layout of its own, see
+// kernels/cpu/planes.h.
 op::Matrix stored_form(const gguf::Tensor& tensor, bool is_head) {
   op::Layout layout = is_head ? op::Layout::split_planes : op::Layout::planes;
   if (!cpu::has_layout(tensor.type, layout)) layout = op::Layout::planes;

@@ -1,4 +1,5 @@
-// The float part of a matmul over planes: from a block's integer sums to its term (op/matmul.h).
+// What the matmuls over planes share: columns and their tiles, prefetches, and the float part, from a
+// block's integer sums to its term and the tree over terms (op/matmul.h).
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,17 @@ struct ColumnBlock {
 [[gnu::always_inline]] inline ColumnBlock column_block(const op::MatmulArgs& a, int t, int b) {
   const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(t) * (a.w.n_in / op::kBlock) + b;
   return {a.xq.q + at * op::kBlock, a.xq.scale[at], a.xq.sum16 + 2 * at, a.xq.product16 + 2 * at};
+}
+
+// Asks for the lines of `bytes` bytes from base + offset on, which may lie behind the matrix: whatever
+// the address, a prefetch does no harm, but a pointer there would be undefined.
+enum CacheLevel { kFirstLevel = 3, kSecondLevel = 2 };  // as __builtin_prefetch counts localities
+template <CacheLevel level>
+[[gnu::always_inline]] inline void prefetch(const std::uint8_t* base, std::size_t offset,
+                                            std::size_t bytes) {
+  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(base) + offset;
+  for (std::size_t i = 0; i < bytes; i += 64)
+    __builtin_prefetch(reinterpret_cast<const void*>(first + i), 0, level);
 }
 
 // fn.operator()<kColumns>(c) over 0..n-1 in tiles of kTileColumns, then of half as many, and so on.
@@ -73,16 +85,13 @@ struct TermTree {
   }
   // Over the first `count` blocks, 1 to 8.
   [[gnu::always_inline]] F sum(int count) const {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // the compiler cannot know what was added
     const F first = count > 2 ? S::add(pairs[0], pairs[1]) : pairs[0];
     if (count <= 4) return first;
     return S::add(first, count > 6 ? S::add(pairs[2], pairs[3]) : pairs[2]);
-#pragma GCC diagnostic pop
   }
 };
 
-// The same of terms in memory; `stride` vectors lie between one block's and the next one's.
+// The tree over terms in memory; `stride` vectors lie between one block's and the next one's.
 template <class S>
 [[gnu::always_inline]] inline typename S::F segment_sum(const typename S::F* terms,
                                                         std::ptrdiff_t stride, int count) {

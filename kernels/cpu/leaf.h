@@ -23,9 +23,11 @@ inline constexpr int kAttentionGroup = 4;
 struct Leaf {
   void (*rmsnorm)(const op::RmsNormArgs&, int begin, int end);    // rows
   void (*quantize)(const op::QuantizeArgs&, int begin, int end);  // rows
-  void (*matmul)(const op::MatmulArgs&, int begin, int end);     // output rows, or groups of planes
-  void (*rope)(const op::RopeArgs&, int begin, int end);         // rows
-  void (*kv_write)(const op::KvWriteArgs&, int begin, int end);  // rows
+  void (*matmul)(const op::MatmulArgs&, int begin, int end);  // output rows, or groups of planes
+  // With more columns than direct_columns, matmul is fastest on whole tiles of so many groups.
+  int direct_columns, tile_groups;
+  void (*rope)(const op::RopeArgs&, int begin, int end);            // rows
+  void (*kv_write)(const op::KvWriteArgs&, int begin, int end);     // rows
   void (*attention)(const op::AttentionArgs&, int begin, int end);  // queries, see attention.h
   void (*residual)(const op::ResidualArgs&, int begin, int end);    // elements
   void (*geglu)(const op::GegluArgs&, int begin, int end);          // elements

@@ -40,6 +40,8 @@ constexpr Leaf make_leaf() {
       .rmsnorm = rmsnorm_rows<S>,
       .quantize = quantize_rows<S>,
       .matmul = matmul_items<S>,
+      .direct_columns = S::kDirectColumns,
+      .tile_groups = S::kTileGroups,
       .rope = rope_rows<S>,
       .kv_write = kv_write_rows<S>,
       .attention = attention_queries<S>,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -101,7 +102,7 @@ int default_threads() {
 int most_threads() {
   const int processors = static_cast<int>(allowed_processors().size());
   const double quota = std::ceil(cgroup_cpus());
-  return quota >= processors ? processors : static_cast<int>(quota);
+  return quota >= processors ? processors : std::max(1, static_cast<int>(quota));
 }
 
 }  // namespace engine::cpu

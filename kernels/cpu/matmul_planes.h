@@ -14,20 +14,21 @@ namespace engine::cpu {
 
 // How far ahead of the block in work its successors are asked of memory: about what arrives in the
 // time a request takes.
-inline constexpr int kAheadBytes = 8192;
+inline constexpr std::size_t kAheadBytes = 8192;
 
-// The scales of a long group lie too far behind its quants to be met in time: those of the next group
-// are asked for.
+// Taken as one stream, the memory of a group is asked for at an even pace, so block b's turn is only
+// about the place of its successors. The scales of a long group lie too far behind its quants to be
+// met in time: those of the next group are asked for.
 template <class Format>
 [[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int n_blocks, int b) {
-  constexpr int kBytes = Format::kQuantBytes + Format::kScaleBytes;
-  for (int i = 0; i < kBytes; i += 64)
-    __builtin_prefetch(group.quants + b * kBytes + kAheadBytes + i);
-  for (int i = 0; i < Format::kLowBytes; i += 64)
-    __builtin_prefetch(group.block_low(b) + kAheadBytes + i);
-  if (n_blocks * kBytes < 2 * kAheadBytes) return;
-  __builtin_prefetch(group.block_scales(b) + Group<Format>::bytes(n_blocks));
-  if (Format::kHeadBytes > 0) __builtin_prefetch(group.head(b) + Group<Format>::bytes(n_blocks));
+  constexpr std::size_t kBytes = Format::kQuantBytes + Format::kScaleBytes;
+  const auto index = static_cast<std::size_t>(b);
+  prefetch<kFirstLevel>(group.quants, index * kBytes + kAheadBytes, kBytes);
+  prefetch<kFirstLevel>(group.low, index * Format::kLowBytes + kAheadBytes, Format::kLowBytes);
+  if (static_cast<std::size_t>(n_blocks) * kBytes < 2 * kAheadBytes) return;
+  const std::size_t group_bytes = Group<Format>::bytes(n_blocks);
+  prefetch<kFirstLevel>(group.block_scales(b), group_bytes, Format::kScaleBytes);
+  prefetch<kFirstLevel>(group.head(b), group_bytes, Format::kHeadBytes);
 }
 
 // Integer sums of quads first..last-1 of block b: sums[c] = sum u * x - offset * sum x.

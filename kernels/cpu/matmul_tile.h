@@ -58,7 +58,7 @@ template <class S, class Format, int kGroups>
 
 // -(x0*x1 + x2*x3 + ...) of sub-block j of a block that has kSubs.
 template <int kSubs>
-[[gnu::always_inline]] inline std::int32_t minus_products(const ColumnBlock& x, int j) {
+[[gnu::always_inline]] inline std::int32_t minus_column_products(const ColumnBlock& x, int j) {
   std::uint32_t products = static_cast<std::uint32_t>(x.product16[j]);
   if (kSubs == 1) products += static_cast<std::uint32_t>(x.product16[1]);
   return static_cast<std::int32_t>(0u - products);
@@ -71,7 +71,7 @@ template <class S, class Format, int kColumns, int kGroups, int kVectors>
                                              typename S::I (&acc)[kColumns][kVectors]) {
   using I = typename S::I;
   for (int c = 0; c < kColumns; ++c) {
-    const I minus = S::seti(minus_products<w.kSubs>(x[c], j));
+    const I minus = S::seti(minus_column_products<kSubBlocks<Format>>(x[c], j));
     for (int v = 0; v < kVectors; ++v)
       acc[c][v] = S::kProductsOfSums ? S::addi(w.minus_products[b][j][v], minus) : S::seti(0);
   }
@@ -118,18 +118,21 @@ void add_segment(const op::MatmulArgs& a, const ExpandedSegment<S, Format, kGrou
     }
 }
 
-// Asks memory for block b of kGroups groups; with b beyond a group's last block, of the next groups.
+// Asks memory for block b of kGroups groups, with b beyond a group's last block for one of the next
+// groups, to come into the second-level cache: the first is full with the tile.
 template <class Format, int kGroups>
 [[gnu::always_inline]] inline void prefetch_groups(const op::Matrix& w, int first_group, int b) {
   const int n_blocks = w.n_in / op::kBlock;
-  if (b >= n_blocks) first_group += kGroups, b -= n_blocks;
+  const bool next = b >= n_blocks;
+  const std::size_t group_bytes = Group<Format>::bytes(n_blocks),
+                    low_bytes = static_cast<std::size_t>(n_blocks) * Format::kLowBytes,
+                    groups_ahead = next ? kGroups : 0;
+  if (next) b -= n_blocks;
   for (int g = 0; g < kGroups; ++g) {
     const Group<Format> group(w, first_group + g);
-    for (int i = 0; i < Format::kQuantBytes; i += 64)
-      __builtin_prefetch(group.block_quants(b) + i, 0, 2);
-    for (int i = 0; i < Format::kLowBytes; i += 64)
-      __builtin_prefetch(group.block_low(b) + i, 0, 2);
-    __builtin_prefetch(group.block_scales(b), 0, 2);
+    prefetch<kSecondLevel>(group.block_quants(b), groups_ahead * group_bytes, Format::kQuantBytes);
+    prefetch<kSecondLevel>(group.block_low(b), groups_ahead * low_bytes, Format::kLowBytes);
+    prefetch<kSecondLevel>(group.block_scales(b), groups_ahead * group_bytes, Format::kScaleBytes);
   }
 }
 

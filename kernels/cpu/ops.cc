@@ -1,5 +1,6 @@
 // The CPU backend's ops: what a work item is, and how many of them are worth a thread.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <span>
 
@@ -43,9 +44,13 @@ int n_items(const op::MatmulArgs& a) {
   return a.w.layout == op::Layout::rows ? a.w.n_out : (a.w.n_out + kGroup - 1) / kGroup;
 }
 
-// Items of a matmul that had better stay together: a tile of many columns may be two groups high.
-int unit(const op::MatmulArgs& a) { return a.w.layout != op::Layout::rows && a.n_t > 1 ? 2 : 1; }
-int n_units(const op::MatmulArgs& a) { return (n_items(a) + unit(a) - 1) / unit(a); }
+// Items of a matmul that had better stay together.
+int unit(const op::MatmulArgs& a, const Leaf& leaf) {
+  return a.w.layout != op::Layout::rows && a.n_t > leaf.direct_columns ? leaf.tile_groups : 1;
+}
+int n_units(const op::MatmulArgs& a, const Leaf& leaf) {
+  return (n_items(a) + unit(a, leaf) - 1) / unit(a, leaf);
+}
 
 }  // namespace
 
@@ -75,12 +80,12 @@ void matmul(const op::MatmulArgs& a, Pool& pool) { matmuls({&a, 1}, pool); }
 // and a thread reads the same rows of a matrix whichever others are with it.
 void matmuls(std::span<const op::MatmulArgs> all, Pool& pool) {
   int n = 0;
-  for (const op::MatmulArgs& a : all) n = std::max(n, n_units(a));
+  for (const op::MatmulArgs& a : all) n = std::max(n, n_units(a, pool.leaf()));
   pool.parallel_for(n, 1, [&](int begin, int end) {
     for (const op::MatmulArgs& a : all) {
-      const std::int64_t units = n_units(a);
-      const int first = static_cast<int>(units * begin / n) * unit(a),
-                last = std::min(static_cast<int>(units * end / n) * unit(a), n_items(a));
+      const std::int64_t units = n_units(a, pool.leaf());
+      const int size = unit(a, pool.leaf()), first = static_cast<int>(units * begin / n) * size,
+                last = std::min(static_cast<int>(units * end / n) * size, n_items(a));
       if (first < last) pool.leaf().matmul(a, first, last);
     }
   });

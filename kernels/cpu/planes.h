@@ -20,8 +20,8 @@
 //   Q4_K          [nibbles 256]               [s u8 x16][n u8 x16]        [d f16 x16][dmin f16 x16]
 //   Q6_K          [nibbles 256][bits 128]     [s i8 x16 of each half]     [d f16 x16]
 //
-// In split planes the low nibbles, 256 bytes a block, follow the last group, in the groups' order:
-// exact screening of a large head then reads little more than half of it.
+// In split planes the low nibbles, 256 bytes a block, follow the last group, in the groups' order: the
+// high ones alone tell a logit within known bounds. Every kernel here reads both.
 #pragma once
 
 #include <cstddef>

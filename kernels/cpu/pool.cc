@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <utility>
 
 namespace engine::cpu {
 namespace {

@@ -28,8 +28,9 @@ namespace engine::cpu {
 
 class Pool {
  public:
-  // 1 <= n_threads <= 4096. Threads that cannot be started are done without: n_threads() tells how many
-  // run.
+  // 1 <= n_threads <= 4096: a part's number fits 16 bits. Throws std::system_error or std::bad_alloc
+  // if not even the leader can be started; further threads that cannot are done without: n_threads()
+  // tells how many run.
   explicit Pool(int n_threads, Isa isa = best_isa());
   ~Pool();
   Pool(const Pool&) = delete;

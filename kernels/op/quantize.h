@@ -4,7 +4,8 @@
 // 127*256 + 127 and q = 256*hi + lo with both halves signed bytes. q = 0 where the scale is below
 // 1e-30 / 32639 (amax below 1e-30): the scale is then 0. A block holding NaN or infinity (tested on
 // bits) has scale NaN and q = 0, so that it reaches the logits. sum16 holds the integer sum of q
-// per 16; product16 the sum of the products of neighbours, q0*q1 + q2*q3 + ..., per 16, modulo 2^32.
+// per 16; product16 the sum of the products of neighbours, q0*q1 + q2*q3 + ..., per 16, modulo 2^32,
+// for kernels that multiply sums (kernels/cpu/matmul_tile.h).
 //
 // x [n_t, n_i] f32, n_i a multiple of 32; outputs as in QuantizedRows. Exact: no tolerance between
 // backends; against ref the only freedom is none (ref does the same divisions).

@@ -2,7 +2,7 @@
 //
 // A vector class S has kLanes floats (S::F) or 32-bit integers (S::I) and static functions on them;
 // an algorithm written once over S gives the same bits for every S, because each function rounds
-// once per lane and no function mixes lanes. Scalar is the one-lane class: the portable CPU leaf,
+// once per lane and no function mixes lanes of floats. Scalar is the one-lane class: the portable CPU leaf,
 // host code such as the sampler, and device code use it.
 #pragma once
 

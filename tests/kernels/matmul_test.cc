@@ -11,6 +11,8 @@ using op::Layout;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+// Of special values: few columns and many, which go through different kernels.
+constexpr int kColumnCounts[] = {3, 19};
 
 std::string label(const MatmulOp::Shape& shape) {
   return std::string(gguf::name(shape.type)) + " " + name(shape.layout) + " " +
@@ -162,10 +164,12 @@ TEST(Matmul, SumsOfProducts) {
 TEST(Matmul, ExtremeBlocks) {
   for_quantized([](Type type, Layout layout) {
     for (const int fill : {0x00, 0x7F, 0x80, 0xFF}) {
-      for (const float x : {1.0f, -1.0f}) {
-        SCOPED_TRACE(std::string(gguf::name(type)) + " filled with " + std::to_string(fill) +
-                     ", x " + std::to_string(x));
-        MatmulOp op({.type = type, .layout = layout, .n_out = 3, .n_in = 512, .n_t = 2}, 3);
+      for (const auto& [x, n_t] : {std::pair(1.0f, 3), {-1.0f, 3}, {1.0f, 19}, {-1.0f, 19}}) {
+        const MatmulOp::Shape shape = {
+            .type = type, .layout = layout, .n_out = 34, .n_in = 512, .n_t = n_t};
+        SCOPED_TRACE(label(shape) + " filled with " + std::to_string(fill) + ", x " +
+                     std::to_string(x));
+        MatmulOp op(shape, 3);
         gguf::visit_block(type, [&]<class Block>() {
           std::memset(op.weights().data(), fill, op.weights().n_bytes());
           for (std::size_t b = 0; b < op.weights().n_blocks<Block>(); ++b) {
@@ -187,31 +191,37 @@ TEST(Matmul, ExtremeBlocks) {
 // -32 * -128 in every element: the sum over a block, 32 * 32639 * 4096, does not fit 32 bits.
 TEST(Matmul, LargestQ6KSums) {
   for (const Layout layout : layouts(Type::q6_k)) {
-    for (const float x : {1.0f, -1.0f}) {
-      MatmulOp op({.type = Type::q6_k, .layout = layout, .n_out = 1, .n_in = 256, .n_t = 1}, 4);
-      gguf::BlockQ6_K& block = *op.weights().blocks<gguf::BlockQ6_K>();
-      block = {};
-      for (std::int8_t& scale : block.scales) scale = -128;
-      block.d = op::f16_from_f32(1);
+    for (const auto& [x, n_t] : {std::pair(1.0f, 1), {-1.0f, 1}, {1.0f, 19}, {-1.0f, 19}}) {
+      MatmulOp op({.type = Type::q6_k, .layout = layout, .n_out = 34, .n_in = 256, .n_t = n_t}, 4);
+      for (std::size_t b = 0; b < op.weights().n_blocks<gguf::BlockQ6_K>(); ++b) {
+        gguf::BlockQ6_K& block = op.weights().blocks<gguf::BlockQ6_K>()[b];
+        block = {};
+        for (std::int8_t& scale : block.scales) scale = -128;
+        block.d = op::f16_from_f32(1);
+      }
       std::fill(op.x().begin(), op.x().end(), x);
       op.prepare();
       verify(op);
-      EXPECT_NEAR(op.y(0, 0), x * 256 * 4096, 1.0f);
+      EXPECT_NEAR(op.y(n_t - 1, 33), x * 256 * 4096, 1.0f);
     }
   }
 }
 
 TEST(Matmul, SubnormalScales) {
   for_quantized([](Type type, Layout layout) {
-    SCOPED_TRACE(gguf::name(type));
-    MatmulOp op({.type = type, .layout = layout, .n_out = 17, .n_in = 256, .n_t = 1}, 5);
-    Random random(6);
-    gguf::visit_block(type, [&]<class Block>() {
-      for (std::size_t b = 0; b < op.weights().n_blocks<Block>(); ++b)
-        op.weights().blocks<Block>()[b].d = static_cast<std::uint16_t>(1 + random.below(0x3FF));
-    });
-    op.prepare();
-    verify(op);
+    for (const int n_t : kColumnCounts) {
+      const MatmulOp::Shape shape = {
+          .type = type, .layout = layout, .n_out = 34, .n_in = 256, .n_t = n_t};
+      SCOPED_TRACE(label(shape));
+      MatmulOp op(shape, 5);
+      Random random(6);
+      gguf::visit_block(type, [&]<class Block>() {
+        for (std::size_t b = 0; b < op.weights().n_blocks<Block>(); ++b)
+          op.weights().blocks<Block>()[b].d = static_cast<std::uint16_t>(1 + random.below(0x3FF));
+      });
+      op.prepare();
+      verify(op);
+    }
   });
 }
 
@@ -219,16 +229,16 @@ TEST(Matmul, SubnormalScales) {
 TEST(Matmul, NonFiniteActivations) {
   const auto check = [](Type type, Layout layout) {
     SCOPED_TRACE(gguf::name(type));
-    for (const float bad : {kNan, kInfinity, -kInfinity}) {
-      MatmulOp op({.type = type, .layout = layout, .n_out = 17, .n_in = 256, .n_t = 3}, 7);
-      op.x()[256 + 200] = bad;
-      op.prepare();
-      for (const auto& pool : all_pools()) {
-        run(op, *pool, 3);
-        for (int o = 0; o < 17; ++o) {
-          EXPECT_TRUE(std::isfinite(op.y(0, o)) && !std::isfinite(op.y(1, o)) &&
-                      std::isfinite(op.y(2, o)))
-              << describe(*pool) << ", output " << o;
+    for (const int n_t : kColumnCounts) {
+      for (const float bad : {kNan, kInfinity, -kInfinity}) {
+        MatmulOp op({.type = type, .layout = layout, .n_out = 34, .n_in = 256, .n_t = n_t}, 7);
+        op.x()[256 + 200] = bad;
+        op.prepare();
+        for (const auto& pool : all_pools()) {
+          run(op, *pool, n_t);
+          for (int t = 0; t < n_t; ++t)
+            for (int o = 0; o < 34; ++o)
+              ASSERT_EQ(std::isfinite(op.y(t, o)), t != 1) << describe(*pool) << ", output " << o;
         }
       }
     }
@@ -241,8 +251,8 @@ TEST(Matmul, NonFiniteActivations) {
 TEST(Matmul, NonFiniteScales) {
   for_quantized([](Type type, Layout layout) {
     SCOPED_TRACE(gguf::name(type));
-    for (const int bad : {0x7E00, 0x7C00, 0xFC00}) {
-      MatmulOp op({.type = type, .layout = layout, .n_out = 18, .n_in = 512, .n_t = 2}, 8);
+    for (const auto& [bad, n_t] : {std::pair(0x7E00, 3), {0x7C00, 3}, {0xFC00, 3}, {0x7E00, 19}}) {
+      MatmulOp op({.type = type, .layout = layout, .n_out = 34, .n_in = 512, .n_t = n_t}, 8);
       gguf::visit_block(type, [&]<class Block>() {
         const int blocks_per_row = 512 / Block::kElements;
         const int last_of_row_16 = 17 * blocks_per_row - 1;
@@ -250,10 +260,10 @@ TEST(Matmul, NonFiniteScales) {
       });
       op.prepare();
       for (const auto& pool : all_pools()) {
-        run(op, *pool, 2);
-        for (int t = 0; t < 2; ++t)
-          for (int o = 0; o < 18; ++o)
-            EXPECT_EQ(std::isfinite(op.y(t, o)), o != 16) << describe(*pool) << ", output " << o;
+        run(op, *pool, n_t);
+        for (int t = 0; t < n_t; ++t)
+          for (int o = 0; o < 34; ++o)
+            ASSERT_EQ(std::isfinite(op.y(t, o)), o != 16) << describe(*pool) << ", output " << o;
       }
     }
   });
