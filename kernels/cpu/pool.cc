@@ -88,9 +88,7 @@ Pool::~Pool() {
   threads.front().join();
   quit_.store(true, std::memory_order_relaxed);
   for (std::size_t i = 1; i < threads.size(); ++i) {
-    std::atomic<std::uint32_t>& claims = slots_[i].claims;
-    claims.fetch_add(1, std::memory_order_release);  // still without parts, but different
-    claims.notify_one();
+    wake(slots_[i]);
     threads[i].join();
   }
 }
@@ -155,20 +153,26 @@ void Pool::run_own_then_others(int thread) {
   for (int i = 0; i < n_threads_; ++i) finish(run_parts(slot((thread + i) % n_threads_)));
 }
 
+void Pool::wake(Slot& sleeper) {
+  sleeper.wakes.fetch_add(1, std::memory_order_release);
+  sleeper.wakes.notify_one();
+}
+
 // Waits until the slot has parts; false if the pool ends instead.
 bool Pool::wait_for_parts(Slot& own) {
-  std::uint32_t claims = 0;
   const auto ready = [&] {
-    claims = own.claims.load(std::memory_order_acquire);
-    return has_parts(claims) || quit_.load(std::memory_order_relaxed);
+    return has_parts(own.claims.load(std::memory_order_acquire)) ||
+           quit_.load(std::memory_order_relaxed);
   };
-  if (!spin_until(ready)) {
-    // The leader may miss the flag and wake nobody; it then does these parts itself.
-    own.asleep.store(true, std::memory_order_relaxed);
-    while (!ready()) own.claims.wait(claims, std::memory_order_acquire);
+  while (!spin_until(ready)) {
+    const std::uint32_t seen = own.wakes.load(std::memory_order_acquire);
+    // Either this thread sees the parts or the leader sees the flag: both store, then load.
+    own.asleep.store(true, std::memory_order_seq_cst);
+    if (!has_parts(own.claims.load(std::memory_order_seq_cst)) && !ready())
+      own.wakes.wait(seen, std::memory_order_acquire);
     own.asleep.store(false, std::memory_order_relaxed);
   }
-  return has_parts(claims);
+  return !quit_.load(std::memory_order_relaxed);
 }
 
 void Pool::work(int thread) {
@@ -188,8 +192,8 @@ void Pool::fork_join(const Region& region) {
     const std::uint32_t first = first_part(thread), end = first_part(thread + 1);
     if (first == end) continue;
     s.region = region;
-    s.claims.store(end << 16 | first, std::memory_order_release);
-    if (s.asleep.load(std::memory_order_relaxed)) s.claims.notify_one();
+    s.claims.store(end << 16 | first, std::memory_order_seq_cst);
+    if (s.asleep.load(std::memory_order_seq_cst)) wake(s);
   }
   run_own_then_others(0);
   const auto done = [&] { return unfinished_.load(std::memory_order_acquire) == 0; };

@@ -95,6 +95,9 @@ class Pool {
   struct alignas(128) Slot {
     std::atomic<std::uint32_t> claims{0};
     std::atomic<bool> asleep{false};
+    // Counts calls to wake up. A sleeper waits on this and not on the claims, which may have come back
+    // to what they were before it looks.
+    std::atomic<std::uint32_t> wakes{0};
     Region region;  // does not change while a claimed part is unfinished
   };
 
@@ -106,6 +109,7 @@ class Pool {
   void lead();
   void work(int thread);
   bool wait_for_parts(Slot& own);
+  static void wake(Slot& sleeper);
 
   Isa isa_;
   const Leaf& leaf_;

@@ -57,6 +57,23 @@ TEST(Pool, PartsAreNoSmallerThanTheGrain) {
   EXPECT_GE(smallest, 4);
 }
 
+// Threads fall asleep between loops, are woken too late for most, and must still notice the end.
+TEST(Pool, EndsWhateverItsThreadsAreDoing) {
+  for (int round = 0; round < 300; ++round) {
+    Pool pool(3);
+    std::atomic<int> sum = 0;
+    const auto add = [&](int begin, int end) { sum += end - begin; };
+    const Status status = pool.run([&] {
+      for (int loop = 0; loop < 4; ++loop) {
+        std::this_thread::sleep_for(std::chrono::microseconds(40 + 10 * (round % 5)));
+        for (int again = 0; again <= round % 3; ++again) pool.parallel_for(24, 1, add);
+      }
+    });
+    ASSERT_TRUE(status.ok());
+    ASSERT_EQ(sum, 4 * 24 * (1 + round % 3));
+  }
+}
+
 // Consecutive loops with dependent data: a worker that lagged behind would see old values.
 TEST(Pool, LoopsAreBarriers) {
   Pool pool(3);
