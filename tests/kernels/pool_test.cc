@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,19 +10,22 @@
 #include <atomic>
 #include <cfenv>
 #include <chrono>
-#include <map>
 #include <cstdlib>
-#include <mutex>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "kernels/cpu/leaf.h"
+#include "tests/support/cpu_time.h"
 
 namespace engine::cpu {
 namespace {
+
+using test::cpu_seconds;
 
 TEST(Pool, EveryItemRunsOnce) {
   for (const int n_threads : {1, 2, 3, 5}) {
@@ -126,16 +128,14 @@ TEST(Pool, PartsCoverAllItems) {
     for (const int parts : {1, 3, 8}) {
       EXPECT_EQ(Pool::part_begin(n, parts, 0), 0);
       EXPECT_EQ(Pool::part_begin(n, parts, parts), n);
-    }
-}
       for (int p = 0; p < parts; ++p) {
         const int size = Pool::part_begin(n, parts, p + 1) - Pool::part_begin(n, parts, p);
         EXPECT_GE(size, n / parts) << "part " << p << " of " << parts << " of " << n;
         EXPECT_LE(size, (n + parts - 1) / parts) << "part " << p << " of " << parts << " of " << n;
       }
+    }
+}
 
-// A loop that the leader runs by itself is no barrier.
-TEST(Pool, CountsParallelLoops) {
 // Where each thread's first part begins in a loop over n items. Every thread is held there until all
 // have one, so that nobody takes another's.
 std::map<std::thread::id, int> first_begins(Pool& pool, int n) {
@@ -173,6 +173,8 @@ TEST(Pool, PartPBelongsToThreadPTimesThreadsOverParts) {
   }
 }
 
+// A loop that the leader runs by itself is no barrier.
+TEST(Pool, CountsParallelLoops) {
   Pool pool(3);
   ASSERT_TRUE(pool.run([&] {
                     for (const int n : {0, 1, 9, 10, 20, 100})
@@ -180,15 +182,6 @@ TEST(Pool, PartPBelongsToThreadPTimesThreadsOverParts) {
                   })
                   .ok());
   EXPECT_EQ(pool.n_regions(), 2u);
-}
-
-double cpu_seconds() {
-  rusage usage;
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // About as many steps as a token has loops, each of some 40 us of work.
