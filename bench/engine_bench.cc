@@ -7,18 +7,22 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdio>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bench/roofline.h"
+#include <utility>
 #include "engine/engine.h"
 
+#include "bench/make_pool.h"
+#include "bench/random_tokens.h"
 namespace engine::bench {
 namespace {
 
@@ -40,11 +44,8 @@ double seconds_since(Clock::time_point start) {
 }
 
 // The same ids in every run. The first is the beginning of a text.
-std::vector<Token> random_tokens(const Model& model, int n) {
-  std::mt19937 engine(1);
-  std::vector<Token> tokens(static_cast<std::size_t>(n));
-  for (Token& token : tokens)
-    token = static_cast<Token>(engine() % static_cast<unsigned>(model.info().n_vocab));
+std::vector<Token> random_text(const Model& model, std::int64_t n) {
+  std::vector<Token> tokens = random_tokens(n, model.info().n_vocab);
   if (n > 0 && model.info().bos >= 0) tokens.front() = model.info().bos;
   return tokens;
 }
@@ -52,7 +53,7 @@ std::vector<Token> random_tokens(const Model& model, int n) {
 // A session with room for n more tokens after depth random ones.
 Result<Session> session_at(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, Session::create(model, {.n_ctx = depth + n}));
-  ENGINE_TRY(session.decode(random_tokens(model, depth)));
+  ENGINE_TRY(session.decode(random_text(model, depth)));
   return session;
 }
 
@@ -64,7 +65,7 @@ Status evaluate(Session& session, std::span<const Token> tokens) {
 
 Result<double> prompt_seconds(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, depth, n));
-  const std::vector<Token> tokens = random_tokens(model, n);
+  const std::vector<Token> tokens = random_text(model, n);
   const Clock::time_point start = Clock::now();
   ENGINE_TRY(evaluate(session, tokens));
   return seconds_since(start);
@@ -73,7 +74,7 @@ Result<double> prompt_seconds(const Model& model, int depth, int n) {
 // n steps of one token.
 Result<double> step_seconds(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, depth, n));
-  const std::vector<Token> tokens = random_tokens(model, n);
+  const std::vector<Token> tokens = random_text(model, n);
   const Clock::time_point start = Clock::now();
   for (const Token& token : tokens) ENGINE_TRY(evaluate(session, {&token, 1}));
   return seconds_since(start);
@@ -82,7 +83,7 @@ Result<double> step_seconds(const Model& model, int depth, int n) {
 // n steps, each of the token that the one before chose.
 Result<double> greedy_seconds(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, depth, n));
-  Token token = random_tokens(model, 1).front();
+  Token token = random_text(model, 1).front();
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < n; ++i) {
     ENGINE_TRY(session.decode({&token, 1}));
@@ -100,7 +101,7 @@ Result<double> batch_seconds(const Model& model, int depth, int n, int batch) {
   }
   std::vector<Session*> pointers;
   for (Session& session : sessions) pointers.push_back(&session);
-  const std::vector<Token> tokens = random_tokens(model, n * batch);
+  const std::vector<Token> tokens = random_text(model, std::int64_t{n} * batch);
   const Clock::time_point start = Clock::now();
   for (std::size_t i = 0; i < tokens.size(); i += pointers.size())
     ENGINE_TRY(decode_batch(pointers, {&tokens[i], pointers.size()}));
@@ -110,7 +111,7 @@ Result<double> batch_seconds(const Model& model, int depth, int n, int batch) {
 // From the prompt to its first sampled token.
 Result<double> first_token_seconds(const Model& model, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, 0, n));
-  const std::vector<Token> tokens = random_tokens(model, n);
+  const std::vector<Token> tokens = random_text(model, n);
   const Clock::time_point start = Clock::now();
   ENGINE_TRY(session.decode(tokens));
   ENGINE_TRY(session.sample({.temperature = 0}).status());
@@ -180,14 +181,12 @@ Status run_load(const Options& options, Json& report) {
 }
 
 Status run_roofline(const Options& options, Json& report) {
-  const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
-  if (!isa) return Status(Code::invalid_argument, "ENGINE_CPU_ISA names no level of this machine");
-  cpu::Pool pool(options.n_threads > 0 ? options.n_threads : cpu::default_threads(), *isa);
-  report["isa"] = cpu::name(pool.isa());
-  report["threads"] = pool.n_threads();
-  report["read_bytes_per_second"] = read_bandwidth(pool);
-  report["int16_multiply_adds_per_second"] = multiply_rate(pool, Multiply::int16);
-  report["fp32_multiply_adds_per_second"] = multiply_rate(pool, Multiply::fp32);
+  ENGINE_ASSIGN(const std::unique_ptr<cpu::Pool> pool, make_pool(options.n_threads));
+  report["isa"] = cpu::name(pool->isa());
+  report["threads"] = pool->n_threads();
+  report["read_bytes_per_second"] = read_bandwidth(*pool);
+  report["int16_multiply_adds_per_second"] = multiply_rate(*pool, Multiply::int16);
+  report["fp32_multiply_adds_per_second"] = multiply_rate(*pool, Multiply::fp32);
   return {};
 }
 
