@@ -32,6 +32,9 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string model_path;
   int n_threads = 0;
+// A sequence of the most tokens behind the greatest depth still has a length that fits an int.
+constexpr int kMostTokens = 1 << 30, kMostDepth = kMostTokens - 1, kMostSequences = 1024;
+
   int n = 0;      // tokens of a prompt, steps, or prompt tokens of a sequence
   int depth = 0;  // tokens that each session holds before
   int batch = 1;
@@ -160,7 +163,7 @@ Status run_batch(const Options& options, Json& report) {
   if (options.warm_up) ENGINE_TRY(batch_seconds(model, 0, 1, options.batch).status());
   ENGINE_ASSIGN(const double seconds,
                 batch_seconds(model, options.depth, options.n, options.batch));
-  add_rate(report, options.n * options.batch, seconds);
+  add_rate(report, static_cast<double>(options.n) * options.batch, seconds);
   return {};
 }
 
@@ -212,13 +215,13 @@ struct Program {
                 const std::string& n_text) {
     CLI::App* sub = add(command_name, text, run);
     sub->add_option("-m,--model", options.model_path, "a GGUF file")->required();
-    sub->add_option("N", options.n, n_text)->required()->check(CLI::PositiveNumber);
+    sub->add_option("N", options.n, n_text)->required()->check(CLI::Range(1, kMostTokens));
     sub->add_flag("!--no-warmup", options.warm_up, "measure the first run");
     return sub;
   }
   void add_depth(CLI::App* sub) {
     sub->add_option("--depth", options.depth, "tokens that a sequence holds before")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0, kMostDepth));
   }
 
   Program() {
@@ -230,7 +233,9 @@ struct Program {
                     "go on with the most likely token, chosen by sample()");
     CLI::App* batch = add("batch", "steps of several sequences at once", run_batch, "steps");
     add_depth(batch);
-    batch->add_option("--sequences", options.batch)->required()->check(CLI::PositiveNumber);
+    batch->add_option("--sequences", options.batch)
+        ->required()
+        ->check(CLI::Range(1, kMostSequences));
     add("ttft", "from a prompt to its first token, sampled greedily", run_first_token, "tokens");
     add("load", "from an unloaded model to the first token", run_load, "tokens of the prompt");
     add("roofline", "what the machine can do; needs no model", run_roofline);
