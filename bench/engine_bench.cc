@@ -1,8 +1,11 @@
-// engine-bench: one measurement of the engine's public interface per run, printed as one JSON line.
+// engine-bench: one measurement per run, printed as one JSON line: of the engine's public interface
+// or, by `roofline`, of the machine.
 //
-// Timed is what llama.cpp's llama-bench and llama-batched-bench time, so that figures compare: ids are
-// drawn at random, every step computes all logits of its last token, and nothing is sampled. Models,
-// sessions and the tokens before `--depth` are prepared outside of the measured time.
+// `pp`, `tg` and `batch` time what llama.cpp's llama-bench and llama-batched-bench time, so that
+// figures compare: ids are drawn at random, every step computes all logits of its last token, and
+// nothing is sampled; `tg --greedy`, `ttft` and `load` sample greedily. Models, sessions and the
+// tokens before `--depth` are prepared outside of the measured time, but for `load`, which starts
+// with the model's.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -15,26 +18,26 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <vector>
-
-#include "bench/roofline.h"
 #include <utility>
-#include "engine/engine.h"
+#include <vector>
 
 #include "bench/make_pool.h"
 #include "bench/random_tokens.h"
+#include "bench/roofline.h"
+#include "engine/engine.h"
+
 namespace engine::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-struct Options {
-  std::string model_path;
-  int n_threads = 0;
 // A sequence of the most tokens behind the greatest depth still has a length that fits an int.
 constexpr int kMostTokens = 1 << 30, kMostDepth = kMostTokens - 1, kMostSequences = 1024;
 
+struct Options {
+  std::string model_path;
+  int n_threads = 0;
   int n = 0;      // tokens of a prompt, steps, or prompt tokens of a sequence
   int depth = 0;  // tokens that each session holds before
   int batch = 1;
@@ -237,7 +240,8 @@ struct Program {
         ->required()
         ->check(CLI::Range(1, kMostSequences));
     add("ttft", "from a prompt to its first token, sampled greedily", run_first_token, "tokens");
-    add("load", "from an unloaded model to the first token", run_load, "tokens of the prompt");
+    add("load", "from an unloaded model to the first token, sampled greedily", run_load,
+        "tokens of the prompt");
     add("roofline", "what the machine can do; needs no model", run_roofline);
   }
 };
