@@ -1,21 +1,28 @@
-// engine-bench: one measurement of the engine's public interface per run, printed as one JSON line.
+// engine-bench: one measurement per run, printed as one JSON line: of the engine's public interface
+// or, by `roofline`, of the machine.
 //
-// Timed is what llama.cpp's llama-bench and llama-batched-bench time, so that figures compare: ids are
-// drawn at random, every step computes all logits of its last token, and nothing is sampled. Models,
-// sessions and the tokens before `--depth` are prepared outside of the measured time.
+// `pp`, `tg` and `batch` time what llama.cpp's llama-bench and llama-batched-bench time, so that
+// figures compare: ids are drawn at random, every step computes all logits of its last token, and
+// nothing is sampled; `tg --greedy`, `ttft` and `load` sample greedily. Models, sessions and the
+// tokens before `--depth` are prepared outside of the measured time, but for `load`, which starts
+// with the model's.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdio>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bench/make_pool.h"
+#include "bench/random_tokens.h"
 #include "bench/roofline.h"
 #include "engine/engine.h"
 
@@ -24,6 +31,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
+
+// A sequence of the most tokens behind the greatest depth still has a length that fits an int.
+constexpr int kMostTokens = 1 << 30, kMostDepth = kMostTokens - 1, kMostSequences = 1024;
 
 struct Options {
   std::string model_path;
@@ -40,11 +50,8 @@ double seconds_since(Clock::time_point start) {
 }
 
 // The same ids in every run. The first is the beginning of a text.
-std::vector<Token> random_tokens(const Model& model, int n) {
-  std::mt19937 engine(1);
-  std::vector<Token> tokens(static_cast<std::size_t>(n));
-  for (Token& token : tokens)
-    token = static_cast<Token>(engine() % static_cast<unsigned>(model.info().n_vocab));
+std::vector<Token> random_text(const Model& model, std::int64_t n) {
+  std::vector<Token> tokens = random_tokens(n, model.info().n_vocab);
   if (n > 0 && model.info().bos >= 0) tokens.front() = model.info().bos;
   return tokens;
 }
@@ -52,7 +59,7 @@ std::vector<Token> random_tokens(const Model& model, int n) {
 // A session with room for n more tokens after depth random ones.
 Result<Session> session_at(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, Session::create(model, {.n_ctx = depth + n}));
-  ENGINE_TRY(session.decode(random_tokens(model, depth)));
+  ENGINE_TRY(session.decode(random_text(model, depth)));
   return session;
 }
 
@@ -64,7 +71,7 @@ Status evaluate(Session& session, std::span<const Token> tokens) {
 
 Result<double> prompt_seconds(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, depth, n));
-  const std::vector<Token> tokens = random_tokens(model, n);
+  const std::vector<Token> tokens = random_text(model, n);
   const Clock::time_point start = Clock::now();
   ENGINE_TRY(evaluate(session, tokens));
   return seconds_since(start);
@@ -73,7 +80,7 @@ Result<double> prompt_seconds(const Model& model, int depth, int n) {
 // n steps of one token.
 Result<double> step_seconds(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, depth, n));
-  const std::vector<Token> tokens = random_tokens(model, n);
+  const std::vector<Token> tokens = random_text(model, n);
   const Clock::time_point start = Clock::now();
   for (const Token& token : tokens) ENGINE_TRY(evaluate(session, {&token, 1}));
   return seconds_since(start);
@@ -82,7 +89,7 @@ Result<double> step_seconds(const Model& model, int depth, int n) {
 // n steps, each of the token that the one before chose.
 Result<double> greedy_seconds(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, depth, n));
-  Token token = random_tokens(model, 1).front();
+  Token token = random_text(model, 1).front();
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < n; ++i) {
     ENGINE_TRY(session.decode({&token, 1}));
@@ -100,7 +107,7 @@ Result<double> batch_seconds(const Model& model, int depth, int n, int batch) {
   }
   std::vector<Session*> pointers;
   for (Session& session : sessions) pointers.push_back(&session);
-  const std::vector<Token> tokens = random_tokens(model, n * batch);
+  const std::vector<Token> tokens = random_text(model, std::int64_t{n} * batch);
   const Clock::time_point start = Clock::now();
   for (std::size_t i = 0; i < tokens.size(); i += pointers.size())
     ENGINE_TRY(decode_batch(pointers, {&tokens[i], pointers.size()}));
@@ -110,7 +117,7 @@ Result<double> batch_seconds(const Model& model, int depth, int n, int batch) {
 // From the prompt to its first sampled token.
 Result<double> first_token_seconds(const Model& model, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, 0, n));
-  const std::vector<Token> tokens = random_tokens(model, n);
+  const std::vector<Token> tokens = random_text(model, n);
   const Clock::time_point start = Clock::now();
   ENGINE_TRY(session.decode(tokens));
   ENGINE_TRY(session.sample({.temperature = 0}).status());
@@ -159,7 +166,7 @@ Status run_batch(const Options& options, Json& report) {
   if (options.warm_up) ENGINE_TRY(batch_seconds(model, 0, 1, options.batch).status());
   ENGINE_ASSIGN(const double seconds,
                 batch_seconds(model, options.depth, options.n, options.batch));
-  add_rate(report, options.n * options.batch, seconds);
+  add_rate(report, static_cast<double>(options.n) * options.batch, seconds);
   return {};
 }
 
@@ -180,14 +187,12 @@ Status run_load(const Options& options, Json& report) {
 }
 
 Status run_roofline(const Options& options, Json& report) {
-  const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
-  if (!isa) return Status(Code::invalid_argument, "ENGINE_CPU_ISA names no level of this machine");
-  cpu::Pool pool(options.n_threads > 0 ? options.n_threads : cpu::default_threads(), *isa);
-  report["isa"] = cpu::name(pool.isa());
-  report["threads"] = pool.n_threads();
-  report["read_bytes_per_second"] = read_bandwidth(pool);
-  report["int16_multiply_adds_per_second"] = multiply_rate(pool, Multiply::int16);
-  report["fp32_multiply_adds_per_second"] = multiply_rate(pool, Multiply::fp32);
+  ENGINE_ASSIGN(const std::unique_ptr<cpu::Pool> pool, make_pool(options.n_threads));
+  report["isa"] = cpu::name(pool->isa());
+  report["threads"] = pool->n_threads();
+  report["read_bytes_per_second"] = read_bandwidth(*pool);
+  report["int16_multiply_adds_per_second"] = multiply_rate(*pool, Multiply::int16);
+  report["fp32_multiply_adds_per_second"] = multiply_rate(*pool, Multiply::fp32);
   return {};
 }
 
@@ -213,13 +218,13 @@ struct Program {
                 const std::string& n_text) {
     CLI::App* sub = add(command_name, text, run);
     sub->add_option("-m,--model", options.model_path, "a GGUF file")->required();
-    sub->add_option("N", options.n, n_text)->required()->check(CLI::PositiveNumber);
+    sub->add_option("N", options.n, n_text)->required()->check(CLI::Range(1, kMostTokens));
     sub->add_flag("!--no-warmup", options.warm_up, "measure the first run");
     return sub;
   }
   void add_depth(CLI::App* sub) {
     sub->add_option("--depth", options.depth, "tokens that a sequence holds before")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Range(0, kMostDepth));
   }
 
   Program() {
@@ -231,9 +236,12 @@ struct Program {
                     "go on with the most likely token, chosen by sample()");
     CLI::App* batch = add("batch", "steps of several sequences at once", run_batch, "steps");
     add_depth(batch);
-    batch->add_option("--sequences", options.batch)->required()->check(CLI::PositiveNumber);
+    batch->add_option("--sequences", options.batch)
+        ->required()
+        ->check(CLI::Range(1, kMostSequences));
     add("ttft", "from a prompt to its first token, sampled greedily", run_first_token, "tokens");
-    add("load", "from an unloaded model to the first token", run_load, "tokens of the prompt");
+    add("load", "from an unloaded model to the first token, sampled greedily", run_load,
+        "tokens of the prompt");
     add("roofline", "what the machine can do; needs no model", run_roofline);
   }
 };

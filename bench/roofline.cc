@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 
 #include "engine/huge_buffer.h"
 #include "kernels/cpu/leaf.h"

@@ -3,9 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/make_pool.h"
+#include "bench/random_tokens.h"
 #include "bench/roofline.h"
 #include "bench/timed_ops.h"
 #include "engine/cpu_ops.h"
@@ -20,13 +24,6 @@ struct Options {
   int n_threads = 0, n_prompt = 512, n_context = 128, n_passes = 20;
   Matmuls matmuls = Matmuls::together;
 };
-
-std::vector<std::int32_t> some_tokens(int n, int n_vocab) {
-  std::vector<std::int32_t> tokens;
-  for (std::int64_t t = 0; t < n; ++t)
-    tokens.push_back(static_cast<std::int32_t>((t + 1) * 7919 % n_vocab));
-  return tokens;
-}
 
 class Bench {
  public:
@@ -53,7 +50,7 @@ class Bench {
   }
 
   Status time_prompt(StageLog& log) {
-    const auto tokens = some_tokens(options_.n_prompt, pass_.config().n_vocab);
+    const auto tokens = random_tokens(options_.n_prompt, pass_.config().n_vocab);
     for (int pass = 0; pass < options_.n_passes; ++pass) {
       pass_.clear();
       ENGINE_TRY(evaluate(tokens, &log));
@@ -63,8 +60,8 @@ class Bench {
 
   Status time_token(StageLog& log) {
     pass_.clear();
-    ENGINE_TRY(evaluate(some_tokens(options_.n_context, pass_.config().n_vocab), nullptr));
-    for (const std::int32_t token : some_tokens(options_.n_passes, pass_.config().n_vocab))
+    ENGINE_TRY(evaluate(random_tokens(options_.n_context, pass_.config().n_vocab), nullptr));
+    for (const std::int32_t token : random_tokens(options_.n_passes, pass_.config().n_vocab))
       ENGINE_TRY(evaluate({token}, &log));
     return {};
   }
@@ -76,17 +73,13 @@ class Bench {
 };
 
 Status run(const Options& options) {
-  const std::optional<cpu::Isa> isa = cpu::isa_from_environment();
-  if (!isa)
-    return Status(Code::invalid_argument,
-                  "ENGINE_CPU_ISA names an instruction set that this machine does not run");
-  cpu::Pool pool(options.n_threads > 0 ? options.n_threads : cpu::default_threads(), *isa);
+  ENGINE_ASSIGN(const std::unique_ptr<cpu::Pool> pool, make_pool(options.n_threads));
   ENGINE_ASSIGN(const gguf::Reader file, gguf::Reader::open(std::filesystem::path(options.model)));
-  ENGINE_ASSIGN(test::ForwardPass pass, test::ForwardPass::load(file, pool));
-  const double bandwidth = read_bandwidth(pool);
+  ENGINE_ASSIGN(test::ForwardPass pass, test::ForwardPass::load(file, *pool));
+  const double bandwidth = read_bandwidth(*pool);
   std::printf("cpu %s, %d threads, 16-bit activations, %.1f GB/s read from memory\n",
-              std::string(cpu::name(pool.isa())).c_str(), pool.n_threads(), bandwidth * 1e-9);
-  Bench bench(pass, pool, options);
+              std::string(cpu::name(pool->isa())).c_str(), pool->n_threads(), bandwidth * 1e-9);
+  Bench bench(pass, *pool, options);
   StageLog prompt, token;
   ENGINE_TRY(bench.time_prompt(prompt));
   std::printf("\nprompt of %d tokens, median of %d\n%s", options.n_prompt, options.n_passes,

@@ -3,18 +3,24 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <thread>
 
 #include "tests/support/model_file.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/sessions.h"
 #include "tests/support/tiny_model.h"
 
 namespace engine {
 namespace {
 
 using test::expect_batch_as_alone;
+using test::logits_of;
+using test::session_of;
 using test::some_tokens;
 
 // Lengths at and around the borders of pages and of the tiny models' windows.
@@ -70,33 +76,20 @@ const Model& model() {
   return loaded;
 }
 
-Session session_of(std::span<const Token> tokens, const SessionOptions& options = {},
-                   const Model& of = model()) {
-  Session session = Session::create(of, options).value();
-  EXPECT_TRUE(session.decode(tokens).ok());
-  return session;
-}
-
-std::vector<float> logits_of(Session& session) {
-  const auto logits = session.logits();
-  EXPECT_TRUE(logits) << logits.status().message();
-  return {logits->begin(), logits->end()};
-}
-
 TEST(BatchStep, FollowsARewindWithoutPreparation) {
   const std::vector<Token> tokens = some_tokens(100);
-  Session a = session_of(tokens), b = session_of(tokens);
+  Session a = session_of(model(), tokens), b = session_of(model(), tokens);
   ASSERT_EQ(a.rewind(70).value(), 70);
   Session* const sessions[] = {&a, &b};
   ASSERT_TRUE(decode_batch(sessions, std::vector{tokens[70], tokens[3]}).ok());
-  Session alone = session_of(std::span(tokens).first(71));
+  Session alone = session_of(model(), std::span(tokens).first(71));
   EXPECT_EQ(logits_of(a), logits_of(alone));
 }
 
 TEST(BatchStep, TakesSamplesAndGoesOnAlone) {
   const std::vector<Token> tokens = some_tokens(40);
-  Session a = session_of(tokens), b = session_of(std::span(tokens).first(20)),
-          c = session_of(tokens);
+  Session a = session_of(model(), tokens), b = session_of(model(), std::span(tokens).first(20)),
+          c = session_of(model(), tokens);
   Session* const sessions[] = {&a, &b};
   ASSERT_TRUE(decode_batch(sessions, std::vector{tokens[5], tokens[6]}).ok());
   ASSERT_TRUE(c.decode(std::span(tokens).subspan(5, 1)).ok());
@@ -124,7 +117,8 @@ class Refusal : public testing::Test {
   }
 
   std::vector<Token> tokens_ = some_tokens(30);
-  Session a_ = session_of(tokens_), b_ = session_of(std::span(tokens_).first(10), {.n_ctx = 10});
+  Session a_ = session_of(model(), tokens_),
+          b_ = session_of(model(), std::span(tokens_).first(10), {.n_ctx = 10});
   std::vector<float> a_logits_ = logits_of(a_), b_logits_ = logits_of(b_);
 };
 
@@ -134,12 +128,12 @@ TEST_F(Refusal, Lists) {
          "session 1: null");
   expect(Code::invalid_argument, std::vector{&a_, &b_, &a_}, std::vector{5, 6, 7},
          "session 0: is listed twice");
-  Session moved = session_of(tokens_), to = std::move(moved);
+  Session moved = session_of(model(), tokens_), to = std::move(moved);
   expect(Code::invalid_argument, std::vector{&a_, &moved}, std::vector{5, 6}, "session 1");
 }
 
 TEST_F(Refusal, TokensAndContexts) {
-  Session c = session_of(tokens_);
+  Session c = session_of(model(), tokens_);
   for (const Token bad : {-1, test::kTinyVocab, 1 << 30})
     expect(Code::invalid_argument, std::vector{&c, &a_}, std::vector{5, bad}, "session 1: token 0");
   expect(Code::context_full, std::vector{&a_, &b_}, std::vector{5, 6}, "session 1: the context");
@@ -149,8 +143,8 @@ TEST_F(Refusal, TokensAndContexts) {
 TEST_F(Refusal, SessionsThatDoNotGoTogether) {
   const test::Bytes file = test::tiny_model().build();
   const Model other = Model::load(std::span(file), {.n_threads = 1}).value();
-  Session stranger = session_of(tokens_, {}, other),
-          wide = session_of(tokens_, {.kv = KvType::f32});
+  Session stranger = session_of(other, tokens_),
+          wide = session_of(model(), tokens_, {.kv = KvType::f32});
   expect(Code::invalid_argument, std::vector{&a_, &stranger}, std::vector{5, 6},
          "session 1: is of another model");
   expect(Code::invalid_argument, std::vector{&a_, &wide}, std::vector{5, 6},
@@ -175,7 +169,7 @@ TEST(BatchStep, NonFiniteLogitsOfOneSessionChangeNone) {
   for (const std::size_t n : {2u, 20u})  // within one piece of the head, and over two
     for (const std::size_t bad : {std::size_t{0}, n - 1}) {
       std::vector<Session> sessions;
-      for (std::size_t i = 0; i < n; ++i) sessions.push_back(session_of(tokens, {}, damaged));
+      for (std::size_t i = 0; i < n; ++i) sessions.push_back(session_of(damaged, tokens));
       const std::vector<float> before = logits_of(sessions[0]);
       std::vector<Session*> list;
       for (Session& session : sessions) list.push_back(&session);
@@ -196,7 +190,7 @@ TEST(BatchStep, NonFiniteLogitsOfOneSessionChangeNone) {
 
 TEST(BatchStep, ASessionInUseElsewhereIsBusy) {
   const std::vector<Token> tokens = some_tokens(3000);
-  Session a = session_of(std::span(tokens).first(10));
+  Session a = session_of(model(), std::span(tokens).first(10));
   Session b = Session::create(model(), {.n_chunk = 1}).value();
   Session* const sessions[] = {&a, &b};
   std::atomic<bool> busy = false, done = false;
@@ -220,7 +214,8 @@ TEST(BatchStep, ASessionInUseElsewhereIsBusy) {
 
 TEST(BatchStep, OverlappingListsNeverWaitForEachOther) {
   const std::vector<Token> tokens = some_tokens(10);
-  Session a = session_of(tokens), b = session_of(tokens), c = session_of(tokens);
+  Session a = session_of(model(), tokens), b = session_of(model(), tokens),
+          c = session_of(model(), tokens);
   const auto steps = [](std::vector<Session*> sessions, int& n_done) {
     const std::vector<Token> next(sessions.size(), 7);
     while (n_done < 50) {
@@ -240,7 +235,7 @@ TEST(BatchStep, OverlappingListsNeverWaitForEachOther) {
 
 TEST(BatchStep, ACancelledSessionStopsTheStepAndChangesNothing) {
   const std::vector<Token> tokens = some_tokens(10);
-  Session a = session_of(tokens), b = session_of(tokens);
+  Session a = session_of(model(), tokens), b = session_of(model(), tokens);
   Session* const sessions[] = {&a, &b};
   std::atomic<bool> done = false;
   std::thread canceller([&] {

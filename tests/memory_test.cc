@@ -5,10 +5,15 @@
 
 #include "engine/engine.h"
 #include "tests/support/heap_meter.h"
+#include "tests/support/sessions.h"
 #include "tests/support/tiny_model.h"
 
 namespace engine {
 namespace {
+
+using test::logits_of;
+using test::session_of;
+using test::some_tokens;
 
 const Model& model() {
   static const Model loaded = [] {
@@ -18,26 +23,8 @@ const Model& model() {
   return loaded;
 }
 
-std::vector<Token> some_tokens(int n) {
-  std::vector<Token> tokens = {2};
-  for (int i = 1; i < n; ++i) tokens.push_back(10 + (i * 7919) % 490);
-  return tokens;
-}
-
-Session session_of(std::span<const Token> tokens) {
-  Session session = Session::create(model()).value();
-  EXPECT_TRUE(session.decode(tokens).ok());
-  return session;
-}
-
-std::vector<float> logits_of(Session& session) {
-  const auto logits = session.logits();
-  EXPECT_TRUE(logits) << logits.status().message();
-  return {logits->begin(), logits->end()};
-}
-
 TEST(Memory, AStepWithinAPageAllocatesNothing) {
-  Session session = session_of(some_tokens(80));
+  Session session = session_of(model(), some_tokens(80));
   ASSERT_TRUE(session.logits());
   const Token next = 20;
   ASSERT_TRUE(session.decode({&next, 1}).ok()) << "makes room for as many tokens again";
@@ -65,7 +52,7 @@ TEST(Memory, AfterAFailedAllocationTheFinishedChunksStand) {
     EXPECT_EQ(status.code(), failed ? Code::out_of_memory : Code::ok) << n;
     const auto held = static_cast<std::size_t>(session.n_past());
     EXPECT_TRUE(held == 60 || held == 130 || held == 150) << held;
-    Session fresh = session_of(std::span(tokens).first(held));
+    Session fresh = session_of(model(), std::span(tokens).first(held));
     EXPECT_EQ(logits_of(session), logits_of(fresh)) << "allocation " << n << " failed";
   }
   EXPECT_GT(n, 3);
@@ -76,7 +63,7 @@ TEST(Memory, AFailedAllocationInABatchChangesNoSession) {
   const std::vector<Token> tokens = some_tokens(64);
   int n = 0;
   for (bool failed = true; failed; ++n) {
-    Session a = session_of(tokens), b = session_of(std::span(tokens).first(20));
+    Session a = session_of(model(), tokens), b = session_of(model(), std::span(tokens).first(20));
     const std::vector<float> before[] = {logits_of(a), logits_of(b)};
     Session* const sessions[] = {&a, &b};
     const Token next[] = {7, 8};

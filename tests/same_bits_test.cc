@@ -9,22 +9,17 @@
 #include <vector>
 
 #include "tests/support/model_file.h"
+#include "tests/support/sessions.h"
 
 namespace engine {
 namespace {
 
 using test::logits_after;
 using test::same_bits;
+using test::some_tokens;
 
 Model load(const std::string& file, cpu::Isa isa = cpu::best_isa(), int n_threads = 2) {
   return test::load_at(test::golden_file("tiny/" + file), isa, n_threads);
-}
-
-// `n` tokens that are no end of anything.
-std::vector<Token> some_tokens(int n) {
-  std::vector<Token> tokens = {2};
-  for (int i = 1; i < n; ++i) tokens.push_back(10 + (i * 7919) % 490);
-  return tokens;
 }
 
 class SameBits : public testing::TestWithParam<std::string> {};

@@ -8,10 +8,15 @@
 #include <thread>
 
 #include "engine/engine.h"
+#include "tests/support/sessions.h"
 #include "tests/support/tiny_model.h"
 
 namespace engine {
 namespace {
+
+using test::logits_of;
+using test::session_of;
+using test::some_tokens;
 
 const Model& model() {
   static const Model loaded = [] {
@@ -22,21 +27,8 @@ const Model& model() {
   return loaded;
 }
 
-std::vector<Token> some_tokens(int n) {
-  std::vector<Token> tokens = {2};
-  for (int i = 1; i < n; ++i) tokens.push_back(10 + (i * 7919) % 490);
-  return tokens;
-}
-
-std::vector<float> logits_of(Session& session) {
-  const auto logits = session.logits();
-  EXPECT_TRUE(logits) << logits.status().message();
-  return {logits->begin(), logits->end()};
-}
-
 std::vector<float> cold_logits(std::span<const Token> tokens) {
-  Session session = Session::create(model()).value();
-  EXPECT_TRUE(session.decode(tokens).ok());
+  Session session = session_of(model(), tokens);
   return logits_of(session);
 }
 

@@ -1,6 +1,5 @@
 // How many threads a model runs, and that they rest when there is nothing to do.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,10 +9,13 @@
 
 #include "engine/engine.h"
 #include "kernels/cpu/pool.h"
+#include "tests/support/cpu_time.h"
 #include "tests/support/tiny_model.h"
 
 namespace engine {
 namespace {
+
+using test::cpu_seconds;
 
 struct Loaded {
   Model model;
@@ -47,15 +49,6 @@ TEST(Threads, NoMoreThanCanRunAtATime) {
     EXPECT_NE(loaded.warnings[0].find(std::to_string(n_threads) + " threads"), std::string::npos)
         << loaded.warnings[0];
   }
-}
-
-double cpu_seconds() {
-  rusage usage;
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 TEST(Threads, RestAfterAnAnswer) {

@@ -10,12 +10,13 @@ BENCH = pathlib.Path(os.environ["ENGINE_BIN"]) / "engine-bench"
 MODEL = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tiny" / "tiny-nano-F32.gguf"
 
 
-def bench(*args):
-    return subprocess.run([BENCH, *map(str, args)], capture_output=True, text=True, check=False, timeout=60)
+def bench(*args, **env):
+    return subprocess.run([BENCH, *map(str, args)], capture_output=True, text=True, check=False, timeout=60,
+                          env={**os.environ, **env})
 
 
-def report(command, *args):
-    done = bench(command, *args)
+def report(command, *args, **env):
+    done = bench(command, *args, **env)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1
     return json.loads(done.stdout)
@@ -45,9 +46,20 @@ class EngineBench(unittest.TestCase):
         for figure in ("read_bytes_per_second", "int16_multiply_adds_per_second", "fp32_multiply_adds_per_second"):
             self.assertGreater(got[figure], 1e8)
 
+    def test_roofline_of_an_instruction_set(self):
+        self.assertEqual(report("roofline", "-t", 1, ENGINE_CPU_ISA="scalar")["isa"], "scalar")
+        done = bench("roofline", ENGINE_CPU_ISA="avx99")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn('ENGINE_CPU_ISA is "avx99"', done.stderr)
+
     def test_errors(self):
         for code, args in ((2, []), (2, ["pp", 0, "-m", MODEL]), (2, ["tg", 4]), (1, ["pp", 4, "-m", "no such file"]),
-                           (1, ["pp", 1 << 30, "-m", MODEL])):
+                           (1, ["pp", 1 << 30, "-m", MODEL]),
+                           (1, ["tg", 1 << 30, "-m", MODEL, "--depth", (1 << 30) - 1]),
+                           (1, ["batch", 1 << 30, "-m", MODEL, "--sequences", 3]),
+                           (2, ["pp", (1 << 30) + 1, "-m", MODEL]), (2, ["pp", 4, "-m", MODEL, "--depth", 1 << 30]),
+                           (2, ["batch", 4, "-m", MODEL, "--sequences", 1025]),
+                           (2, ["batch", 4, "-m", MODEL, "--sequences", 1 << 32])):
             done = bench(*args)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual(done.stdout, "")

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,16 +11,21 @@
 #include <cfenv>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "kernels/cpu/leaf.h"
+#include "tests/support/cpu_time.h"
 
 namespace engine::cpu {
 namespace {
+
+using test::cpu_seconds;
 
 TEST(Pool, EveryItemRunsOnce) {
   for (const int n_threads : {1, 2, 3, 5}) {
@@ -141,7 +145,49 @@ TEST(Pool, PartsCoverAllItems) {
     for (const int parts : {1, 3, 8}) {
       EXPECT_EQ(Pool::part_begin(n, parts, 0), 0);
       EXPECT_EQ(Pool::part_begin(n, parts, parts), n);
+      for (int p = 0; p < parts; ++p) {
+        const int size = Pool::part_begin(n, parts, p + 1) - Pool::part_begin(n, parts, p);
+        EXPECT_GE(size, n / parts) << "part " << p << " of " << parts << " of " << n;
+        EXPECT_LE(size, (n + parts - 1) / parts) << "part " << p << " of " << parts << " of " << n;
+      }
     }
+}
+
+// Where each thread's first part begins in a loop over n items. Every thread is held there until all
+// have one, so that nobody takes another's.
+std::map<std::thread::id, int> first_begins(Pool& pool, int n) {
+  std::map<std::thread::id, int> begins;
+  std::mutex mutex;
+  std::atomic<int> n_begun = 0;
+  const Status status = pool.run([&] {
+    pool.parallel_for(n, 1, [&](int begin, int) {
+      {
+        const std::lock_guard lock(mutex);
+        n_begun += begins.try_emplace(std::this_thread::get_id(), begin).second;
+      }
+      while (n_begun < pool.n_threads()) std::this_thread::yield();
+    });
+  });
+  EXPECT_TRUE(status.ok());
+  return begins;
+}
+
+TEST(Pool, PartPBelongsToThreadPTimesThreadsOverParts) {
+  for (const int n_threads : {2, 3, 5}) {
+    Pool pool(n_threads);
+    std::vector<std::thread::id> threads(static_cast<std::size_t>(n_threads));
+    // With a part a thread, a part's number is its thread's.
+    for (const auto& [thread, p] : first_begins(pool, n_threads))
+      threads[static_cast<std::size_t>(p)] = thread;
+    for (int n = n_threads; n < 60; ++n) {
+      const int parts = pool.n_parts(n, 1);
+      std::map<std::thread::id, int> expected;
+      for (int p = 0; p < parts; ++p)
+        expected.try_emplace(threads[static_cast<std::size_t>(p * n_threads / parts)],
+                             Pool::part_begin(n, parts, p));
+      EXPECT_EQ(first_begins(pool, n), expected) << n << " items, " << n_threads << " threads";
+    }
+  }
 }
 
 // A loop that the leader runs by itself is no barrier.
@@ -153,15 +199,6 @@ TEST(Pool, CountsParallelLoops) {
                   })
                   .ok());
   EXPECT_EQ(pool.n_regions(), 2u);
-}
-
-double cpu_seconds() {
-  rusage usage;
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // About as many steps as a token has loops, each of some 40 us of work.

@@ -2,26 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/same_bits.h"
+#include "tests/support/sessions.h"
+
 namespace engine::test {
 namespace {
 
 std::vector<Session> sessions_for(const Model& model, std::span<const std::vector<Token>> prompts,
                                   const SessionOptions& options) {
   std::vector<Session> sessions;
-  for (const std::vector<Token>& prompt : prompts) {
-    sessions.push_back(Session::create(model, options).value());
-    EXPECT_TRUE(sessions.back().decode(prompt).ok());
-  }
+  for (const std::vector<Token>& prompt : prompts)
+    sessions.push_back(session_of(model, prompt, options));
   return sessions;
 }
 
 }  // namespace
-
-std::vector<Token> some_tokens(int n, int stride) {
-  std::vector<Token> tokens = {2};
-  for (int i = 1; i < n; ++i) tokens.push_back(10 + (i * stride) % 490);
-  return tokens;
-}
 
 void expect_batch_as_alone(const Model& model, const Model& alone,
                            std::span<const std::vector<Token>> prompts, int n_steps,

@@ -4,12 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "tests/support/same_bits.h"
+#include "engine/engine.h"
 
 namespace engine::test {
-
-// BOS and n - 1 ordinary tokens of a tiny model, other ones for another stride.
-std::vector<Token> some_tokens(int n, int stride = 7919);
 
 // Appends n_steps tokens to a session for each prompt, all together on `model` and one by one on
 // `alone`, and expects the same logits after every step.

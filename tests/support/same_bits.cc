@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "tests/support/sessions.h"
+
 namespace engine::test {
 
 Model load_at(const std::filesystem::path& file, cpu::Isa isa, int n_threads) {
@@ -20,13 +22,8 @@ Model load_at(const std::filesystem::path& file, cpu::Isa isa, int n_threads) {
 
 std::vector<float> logits_after(const Model& model, std::span<const Token> tokens,
                                 const SessionOptions& options) {
-  auto session = Session::create(model, options);
-  EXPECT_TRUE(session) << session.status().message();
-  const Status status = session->decode(tokens);
-  EXPECT_TRUE(status.ok()) << status.message();
-  const auto logits = session->logits();
-  EXPECT_TRUE(logits) << logits.status().message();
-  return {logits->begin(), logits->end()};
+  Session session = session_of(model, tokens, options);
+  return logits_of(session);
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
