@@ -42,6 +42,8 @@ extern const Leaf kAvxVnniLeaf;
 extern const Leaf kAvx512VlVnniLeaf;
 extern const Leaf kAvx512VnniLeaf;
 extern const Leaf kAvx512SumsLeaf;
+#elif defined(__aarch64__)
+extern const Leaf kNeonLeaf;
 #endif
 
 }  // namespace engine::cpu

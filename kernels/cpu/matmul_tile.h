@@ -80,7 +80,7 @@ template <class S, class Format, int kColumns, int kGroups, int kVectors>
 #pragma GCC unroll 8
     for (int c = 0; c < kColumns; ++c) {
       const I even = S::seti(x[c].pair(p)), odd = S::seti(x[c].pair(p + 1));
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         const I w_even = w.pairs[b][p][v], w_odd = w.pairs[b][p + 1][v];
         if constexpr (S::kProductsOfSums) {

@@ -1,7 +1,7 @@
 // How the CPU backend stores Q8_0, Q5_0, Q4_K and Q6_K matrices (Layout::planes, split_planes).
 //
 // Rows come in groups of 16 (the last one padded with zero rows), so that a vector holds one value
-// of 16 or 8 rows and a row's sum stays in one lane. Inputs come in blocks of 32, eight quads of
+// of 16, 8 or 4 rows and a row's sum stays in one lane. Inputs come in blocks of 32, eight quads of
 // four. Weights are stored unsigned, quant + kOffset; the offset is taken out of the integer sum as
 // kOffset * sum(x).
 //

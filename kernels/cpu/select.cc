@@ -63,6 +63,8 @@ const Level kLevels[] = {
      has_avx512vnni},
     {Isa::avx512sums, "avx512sums", []() -> const Leaf& { return kAvx512SumsLeaf; },
      has_avx512vnni},
+#elif defined(__aarch64__)
+    {Isa::neon, "neon", []() -> const Leaf& { return kNeonLeaf; }, [] { return true; }},
 #endif
 };
 

@@ -11,7 +11,7 @@ struct Leaf;  // kernels/cpu/leaf.h
 
 // In ascending order of preference. Which of them exist depends on the architecture built for.
 // avx512sums is avx512vnni with another way to multiply in prompts, faster on AMD's processors.
-enum class Isa { scalar, avx2, avxvnni, avx512vnni, avx512sums };
+enum class Isa { scalar, neon, avx2, avxvnni, avx512vnni, avx512sums };
 
 // isa: one that exists in this build.
 std::string_view name(Isa isa);  // as spelt above
