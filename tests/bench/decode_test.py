@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import tempfile
+import time
 import unittest
 
 DECODE = pathlib.Path(__file__).resolve().parents[2] / "bench" / "decode"
@@ -42,19 +44,33 @@ class Decode(unittest.TestCase):
             path.write_text(PROGRAM)
             path.chmod(0o755)
 
+    def start(self, *options):
+        (self.folder / "calls").write_text("")
+        command = [DECODE, "--model", "folder/model.gguf", "--engine", self.path("engine-bench"), "--runs", "3",
+                   "--threads", "1", *map(str, options)]
+        environment = {**os.environ, "CALLS": self.path("calls"), "SPEEDS": json.dumps(SPEEDS)}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def finish(self, process):
+        self.output, self.errors = process.communicate(timeout=60)
+        self.calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
+        return process.returncode
+
     def decode(self, *options):
         """The measurements by (engine, name)."""
-        calls, results = self.folder / "calls", self.folder / "results"
-        calls.write_text("")
-        command = [DECODE, "--model", "folder/model.gguf", "--engine", self.folder / "engine-bench", "--runs", "3",
-                   "--threads", "2", "--json", results, *options]
-        environment = {**os.environ, "CALLS": str(calls), "SPEEDS": json.dumps(SPEEDS)}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.output = done.stdout
-        self.calls = [json.loads(line) for line in calls.read_text().splitlines()]
+        results = self.folder / "results"
+        self.assertEqual(self.finish(self.start("--json", results, *options)), 0, self.errors)
         self.results = json.loads(results.read_text())
         return {(m["engine"], m["name"]): m["values"] for m in self.results["measurements"]}
+
+    def refuse(self, code, *options):
+        """The line that says why: the only one beside progress and the warning of a busy machine."""
+        self.assertEqual(self.finish(self.start(*options)), code, self.errors)
+        self.assertEqual(self.output, "")
+        lines = [line for line in self.errors.splitlines() if line.startswith("error: ")]
+        self.assertEqual(len(lines), 1, self.errors)
+        self.assertNotIn("Traceback", self.errors)
+        return lines[0]
 
     def path(self, name):
         return str(self.folder / name)
@@ -65,12 +81,12 @@ class Decode(unittest.TestCase):
 
     def test_turns_medians_and_ratios(self):
         values = self.decode("--tests", "tg", "--depths", "0", "--llama-bench", self.path("llama-bench"))
-        self.assertEqual(values["engine", "tg128 at depth 0, 2 threads"], [100, 120, 80])
-        self.assertEqual(values["llama.cpp", "tg128 at depth 0, 2 threads"], [25, 60, 100])
+        self.assertEqual(values["engine", "tg128 at depth 0, 1 thread"], [100, 120, 80])
+        self.assertEqual(values["llama.cpp", "tg128 at depth 0, 1 thread"], [25, 60, 100])
         programs = [call[:2] for call in self.calls if call[1] not in ("load", "roofline")]
         self.assertEqual(programs, [["engine-bench", "tg"], ["llama-bench", "-m"]] * 3)
         # Ratios 4, 2 and 0.8. 200 passes a second are the bound: 50, 60 and 40 %.
-        self.assertEqual(self.rows(), [["tg128 at depth 0, 2 threads", "tokens/s", "100.0 (80.0–120.0)", "50 %",
+        self.assertEqual(self.rows(), [["tg128 at depth 0, 1 thread", "tokens/s", "100.0 (80.0–120.0)", "50 %",
                                         "60.0 (25.0–100.0)", "2.00"]])
 
     def test_share_of_the_bound_counts_passes(self):
@@ -84,7 +100,7 @@ class Decode(unittest.TestCase):
 
     def test_times_are_better_when_smaller(self):
         values = self.decode("--tests", "ttft", "--llama-bench", self.path("llama-bench"))
-        name = "first token after 16, 2 threads"
+        name = "first token after 16, 1 thread"
         self.assertEqual(values["engine", name], [1000 / 100, 1000 / 120, 1000 / 80])
         self.assertEqual(values["llama.cpp", name], [16000 / 25, 16000 / 60, 16000 / 100])
         ratios = [t / o for o, t in zip(values["engine", name], values["llama.cpp", name])]
@@ -93,16 +109,16 @@ class Decode(unittest.TestCase):
     def test_ik_starts_at_a_depth_by_another_option(self):
         values = self.decode("--tests", "pp,tg", "--depths", "512", "--ik-llama-bench", self.path("ik-bench"),
                              "--ik-rtr")
-        self.assertNotIn(("ik_llama.cpp", "pp512 at depth 512, 2 threads"), values)
-        self.assertEqual(values["ik_llama.cpp", "tg128 at depth 512, 2 threads"], [200, 160, 240])
+        self.assertNotIn(("ik_llama.cpp", "pp512 at depth 512, 1 thread"), values)
+        self.assertEqual(values["ik_llama.cpp", "tg128 at depth 512, 1 thread"], [200, 160, 240])
         self.assertIn(["-gp", "512,128"], [call[-2:] for call in self.calls])
         self.assertEqual(sum("-rtr" in call for call in self.calls), 3)
         self.assertEqual(self.rows()[0][4:], ["–"] * 4)
 
     def test_memory_and_whole_processes(self):
         values = self.decode("--tests", "load,rss")
-        self.assertTrue(all(0 < v < 60 for v in values["engine", "load and first token, 2 threads"]))
-        self.assertTrue(all(1 < v < 1000 for v in values["engine", "peak memory, context 4096, 2 threads"]))
+        self.assertTrue(all(0 < v < 60 for v in values["engine", "load and first token, 1 thread"]))
+        self.assertTrue(all(1 < v < 1000 for v in values["engine", "peak memory, context 4096, 1 thread"]))
 
     def test_report_names_its_conditions(self):
         self.decode("--tests", "tg", "--depths", "0")
@@ -111,11 +127,96 @@ class Decode(unittest.TestCase):
             self.assertIn(part, self.output)
         self.assertNotIn("folder/", self.output)
 
-    def test_a_failing_program_ends_it(self):
-        done = subprocess.run([DECODE, "--model", "x", "--engine", "/bin/false"], capture_output=True, text=True,
-                              check=False)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("ended with 1", done.stderr)
+    def test_counts_are_words(self):
+        self.decode("--tests", "tg", "--depths", "0", "--runs", "1")
+        self.assertIn("\n1 turn; median", self.output)
+        self.decode("--tests", "tg", "--depths", "0", "--runs", "2")
+        self.assertIn("\n2 turns; median", self.output)
+
+    def test_a_busy_machine_is_warned_of(self):
+        self.decode("--tests", "load")
+        self.assertEqual("warning: the machine is not quiet" in self.errors, self.results["context"]["load"] > 0.5)
+
+    def test_help_names_defaults(self):
+        self.assertEqual(self.finish(self.start("--help")), 0)
+        for default in ("5", "128", "0,512,4096", "pp,tg,greedy,batch,ttft,load,rss"):
+            self.assertIn(f"(default: {default})", " ".join(self.output.split()))
+        self.assertNotIn("default: None", self.output)
+
+    def test_numbers_out_of_range(self):
+        processors = len(os.sched_getaffinity(0))
+        for option, *values in (("--runs", 0, -3), ("--tokens", 0, -2, "x", ""), ("--prompt", 0), ("--depths", -1, "0,"),
+                                ("--threads", 0, -1, processors + 1, f"1,{processors + 1}"), ("--batches", 0, 1025),
+                                ("--batch-tokens", 0), ("--batch-depths", -1), ("--tests", "tg,x")):
+            for value in values:
+                with self.subTest(option=option, value=value):
+                    self.assertIn(f"argument {option}: ", self.refuse(2, option, value))
+                    self.assertEqual(self.calls, [])
+
+    def test_paths_are_checked_before_measuring(self):
+        (self.folder / "text").write_text("not executable")
+        for option in ("--engine", "--llama-bench", "--llama-batched-bench", "--ik-llama-bench"):
+            for path in (self.path("missing"), self.folder, self.path("text")):
+                with self.subTest(option=option, path=path):
+                    self.assertIn(f"argument {option}: ", self.refuse(2, option, path))
+        for path in (self.folder, self.path("missing/x.json"), self.path("text/x.json")):
+            self.assertIn("argument --json: ", self.refuse(2, "--json", path))
+            self.assertEqual(self.calls, [])
+
+    def test_options_that_need_another(self):
+        self.assertIn("needs --ik-llama-bench", self.refuse(2, "--ik-rtr"))
+        self.assertIn("needs --llama-bench",
+                      self.refuse(2, "--llama-batched-bench", self.path("llama-batched-bench")))
+
+    def test_results_that_cannot_be_written(self):
+        code = self.finish(self.start("--tests", "load", "--json", "/dev/full"))
+        self.assertEqual(code, 1)
+        self.assertIn("error: /dev/full cannot be written: ", self.errors)
+        self.assertIn("| load and first token, 1 thread |", self.output)
+
+    def fake(self, script):
+        path = self.folder / "fake"
+        path.write_text(script)
+        path.chmod(0o755)
+        return path
+
+    def test_programs_that_fail(self):
+        fails = self.fake("#!/bin/sh\necho two >&2; echo lines >&2; exit 3\n")
+        self.assertIn("fake load -t 1 5 -m folder/model.gguf ended with 3: two lines", self.refuse(1, "--engine", fails))
+        fails = self.fake("#!/missing/interpreter\n")
+        self.assertIn("fake load -t 1 5 -m folder/model.gguf does not start: ", self.refuse(1, "--engine", fails))
+
+    def test_programs_that_report_something_else(self):
+        for report in ("", "text", "5", "[]", "{}", '{"weight_bytes": 0}', '{"weight_bytes": NaN}',
+                       '{"weight_bytes": "1"}', "[" * 100000, "\\377"):
+            fake = self.fake(f"#!/bin/sh\nprintf '{report}'\n")
+            with self.subTest(report=report[:30]):
+                self.assertIn("reported no weight_bytes", self.refuse(1, "--engine", fake))
+        for report in ("", "{}", "  {\\n  }\\n"):
+            fake = self.fake(f"#!/bin/sh\nprintf '{report}'\n")
+            with self.subTest(report=report):
+                self.assertIn("reported no avg_ts", self.refuse(1, "--tests", "tg", "--llama-bench", fake))
+                self.assertIn("reported no speed_tg",
+                              self.refuse(1, "--tests", "batch", "--llama-bench", self.path("llama-bench"),
+                                          "--llama-batched-bench", fake))
+        fake = self.fake("""#!/bin/sh\necho '{"weight_bytes": 1}'\n""")
+        self.assertIn("reported no backend", self.refuse(1, "--engine", fake))
+
+    def test_signals_end_the_running_program_too(self):
+        fake = self.fake('#!/bin/sh\necho $$ >"$CALLS.part"\nmv "$CALLS.part" "$CALLS.pid"\nexec sleep 60\n')
+        noted = self.folder / "calls.pid"
+        for number in signal.SIGINT, signal.SIGTERM:
+            with self.subTest(signal=number):
+                process = self.start("--engine", fake)
+                while not noted.exists():
+                    self.assertIsNone(process.poll())
+                    time.sleep(0.01)
+                process.send_signal(number)
+                self.assertEqual(self.finish(process), 130)
+                self.assertNotIn("Traceback", self.errors)
+                with self.assertRaises(ProcessLookupError):
+                    os.kill(int(noted.read_text()), 0)
+                noted.unlink()
 
 
 if __name__ == "__main__":
