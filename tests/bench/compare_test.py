@@ -1,7 +1,10 @@
 """bench/compare on results whose medians and deviations are known."""
 
 import json
+import math
+import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -102,12 +105,47 @@ class Compare(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertEqual(rows[1], ["matmul/b", "", "", "", "", "", "", "only in old"])
 
-    def test_errors(self):
-        good = kernels([1] * 5)
-        for bad in ("", "{}", "[]", '{"benchmarks": [{"run_type": "iteration"}]}', kernels([1] * 5, name="other")):
-            code, _ = self.compare(good, bad)
-            self.assertEqual(code, 2, self.output)
-            self.assertIn("error: ", self.output)
+    def refuse(self, bad):
+        code, rows = self.compare(kernels([1] * 5), bad)
+        self.assertEqual((code, rows), (2, []), self.output)
+        self.assertEqual(self.output.count("\n"), 1, self.output)
+        self.assertTrue(self.output.startswith("error: "), self.output)
+
+    def test_files_of_another_shape(self):
+        row = {"run_name": "a", "run_type": "iteration", "real_time": 1, "time_unit": "us"}
+        rows = [5, "x", None, {"a": 1}, {**row, "run_name": 7}, {**row, "run_type": []}, {**row, "time_unit": "years"}]
+        rows += [{**row, "real_time": value} for value in (None, "1", True, -1, 1e308, math.nan, math.inf, 10**400)]
+        bad = [{"benchmarks": value} for value in (5, "x", {"a": 1}, None, *([r] for r in rows))]
+        bad += [speeds(values) for values in ([], ["x", "y"], "abc", [None], [[1]], 5, [math.nan], [math.inf], [1e308])]
+        bad += [speeds([1], name=7), speeds([1], unit=None), speeds([1], higher_is_better="no"), {"measurements": [5]}]
+        bad += ["", "{}", "[]", "5", "null", "[" * 200000, "9" * 5000]
+        for results in bad:
+            with self.subTest(results=str(results)[:200]):
+                self.refuse(results)
+                self.assertIn(f"error: {self.folder / 'new0'}: ", self.output)
+
+    def test_the_bad_one_of_several_files_is_named(self):
+        self.refuse([kernels([1] * 5), "{}", kernels([1] * 5)])
+        self.assertIn(f"error: {self.folder / 'new1'}: ", self.output)
+
+    def test_unreadable_files(self):
+        good = self.write("good", kernels([1] * 5))
+        (self.folder / "bytes").write_bytes(b"\xff\xfe")
+        for bad in (self.folder, self.folder / "missing", self.folder / "bytes"):
+            done = subprocess.run([COMPARE, bad, good], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, rf"\Aerror: {bad}: .*\n\Z")
+
+    def test_nothing_in_common(self):
+        self.refuse(kernels([1] * 5, name="other"))
+
+    def test_a_reader_that_leaves_ends_it_quietly(self):
+        path = self.write("good", kernels([1] * 5))
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([COMPARE, path, path], stdout=writer, stderr=subprocess.PIPE, check=False)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""))
 
 
 if __name__ == "__main__":
