@@ -110,7 +110,11 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   app.add_flag("--each-matmul", each, "Time matmuls that share a parallel region one by one");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
   if (each) options.matmuls = engine::bench::Matmuls::each;
   const engine::Status status = engine::bench::run(options);
   if (!status.ok()) std::fprintf(stderr, "error: %s\n", status.message().c_str());
