@@ -251,7 +251,8 @@ TEST(Matmul, NonFiniteActivations) {
 TEST(Matmul, NonFiniteScales) {
   for_quantized([](Type type, Layout layout) {
     SCOPED_TRACE(gguf::name(type));
-    for (const auto& [bad, n_t] : {std::pair(0x7E00, 3), {0x7C00, 3}, {0xFC00, 3}, {0x7E00, 19}}) {
+    for (const auto& test : {std::pair(0x7E00, 3), {0x7C00, 3}, {0xFC00, 3}, {0x7E00, 19}}) {
+      const int bad = test.first, n_t = test.second;
       MatmulOp op({.type = type, .layout = layout, .n_out = 34, .n_in = 512, .n_t = n_t}, 8);
       gguf::visit_block(type, [&]<class Block>() {
         const int blocks_per_row = 512 / Block::kElements;
