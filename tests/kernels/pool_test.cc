@@ -11,9 +11,7 @@
 #include <cfenv>
 #include <chrono>
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <thread>
@@ -151,43 +149,6 @@ TEST(Pool, PartsCoverAllItems) {
         EXPECT_LE(size, (n + parts - 1) / parts) << "part " << p << " of " << parts << " of " << n;
       }
     }
-}
-
-// Where each thread's first part begins in a loop over n items. Every thread is held there until all
-// have one, so that nobody takes another's.
-std::map<std::thread::id, int> first_begins(Pool& pool, int n) {
-  std::map<std::thread::id, int> begins;
-  std::mutex mutex;
-  std::atomic<int> n_begun = 0;
-  const Status status = pool.run([&] {
-    pool.parallel_for(n, 1, [&](int begin, int) {
-      {
-        const std::lock_guard lock(mutex);
-        n_begun += begins.try_emplace(std::this_thread::get_id(), begin).second;
-      }
-      while (n_begun < pool.n_threads()) std::this_thread::yield();
-    });
-  });
-  EXPECT_TRUE(status.ok());
-  return begins;
-}
-
-TEST(Pool, PartPBelongsToThreadPTimesThreadsOverParts) {
-  for (const int n_threads : {2, 3, 5}) {
-    Pool pool(n_threads);
-    std::vector<std::thread::id> threads(static_cast<std::size_t>(n_threads));
-    // With a part a thread, a part's number is its thread's.
-    for (const auto& [thread, p] : first_begins(pool, n_threads))
-      threads[static_cast<std::size_t>(p)] = thread;
-    for (int n = n_threads; n < 60; ++n) {
-      const int parts = pool.n_parts(n, 1);
-      std::map<std::thread::id, int> expected;
-      for (int p = 0; p < parts; ++p)
-        expected.try_emplace(threads[static_cast<std::size_t>(p * n_threads / parts)],
-                             Pool::part_begin(n, parts, p));
-      EXPECT_EQ(first_begins(pool, n), expected) << n << " items, " << n_threads << " threads";
-    }
-  }
 }
 
 // A loop that the leader runs by itself is no barrier.
