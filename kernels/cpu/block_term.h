@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/quads.h"
 #include "kernels/op/matmul.h"
 
@@ -69,27 +70,6 @@ template <class S, class Format>
     return S::mul(a, product);
   }
 }
-
-// The terms of one segment, added as far as the tree of op/order.h allows while they come.
-template <class S>
-struct TermTree {
-  using F = typename S::F;
-  F pairs[op::kSegmentBlocks / 2];
-
-  // The term of block b; blocks come in order.
-  [[gnu::always_inline]] void add(int b, F term) {
-    if (b % 2 == 0)
-      pairs[b / 2] = term;
-    else
-      pairs[b / 2] = S::add(pairs[b / 2], term);
-  }
-  // Over the first `count` blocks, 1 to 8.
-  [[gnu::always_inline]] F sum(int count) const {
-    const F first = count > 2 ? S::add(pairs[0], pairs[1]) : pairs[0];
-    if (count <= 4) return first;
-    return S::add(first, count > 6 ? S::add(pairs[2], pairs[3]) : pairs[2]);
-  }
-};
 
 // The tree over terms in memory; `stride` vectors lie between one block's and the next one's.
 template <class S>

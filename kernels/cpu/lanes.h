@@ -58,4 +58,14 @@ float max_of(const float* x, int n) {
   return rest;
 }
 
+// The tree over a segment's terms (op/order.h).
+template <class S>
+struct AddLanes {
+  [[gnu::always_inline]] typename S::F operator()(typename S::F a, typename S::F b) const {
+    return S::add(a, b);
+  }
+};
+template <class S>
+using TermTree = op::SegmentTree<typename S::F, AddLanes<S>>;
+
 }  // namespace engine::cpu

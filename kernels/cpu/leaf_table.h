@@ -18,20 +18,8 @@ namespace engine::cpu {
 template <class S>
 void matmul_items(const op::MatmulArgs& a, int begin, int end) {
   if (a.w.layout == op::Layout::rows) return matmul_rows<S>(a, begin, end);
-  switch (a.w.type) {
-    case gguf::Type::q8_0:
-      if (a.w.layout == op::Layout::split_planes)
-        return planes_groups<S, Q8_0SplitPlanes>(a, begin, end);
-      return planes_groups<S, Q8_0Planes>(a, begin, end);
-    case gguf::Type::q5_0:
-      return planes_groups<S, Q5_0Planes>(a, begin, end);
-    case gguf::Type::q4_k:
-      return planes_groups<S, Q4_KPlanes>(a, begin, end);
-    case gguf::Type::q6_k:
-      return planes_groups<S, Q6_KPlanes>(a, begin, end);
-    default:
-      return;
-  }
+  visit_format(a.w.type, a.w.layout,
+               [&]<class Format>() { planes_groups<S, Format>(a, begin, end); });
 }
 
 template <class S>

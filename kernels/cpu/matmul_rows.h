@@ -68,19 +68,18 @@ void quantized_row(const op::MatmulArgs& a, int o, int t0, int n_columns) {
   float y[kMaxColumns] = {};
   for (int b0 = 0; b0 < n_blocks; b0 += op::kSegmentBlocks) {
     const int count = std::min(op::kSegmentBlocks, n_blocks - b0);
-    float t[kMaxColumns][op::kSegmentBlocks];
+    TermTree<typename S::Tail> terms[kMaxColumns];
     for (int b = 0; b < count; ++b) {
       const int first = (b0 + b) * op::kBlock;
       const DecodedBlock<S> w =
           decode_block<S>(row[first / Block::kElements], first % Block::kElements);
       for (int c = 0; c < n_columns; ++c) {
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(t0 + c) * n_blocks + b0 + b;
-        t[c][b] =
-            block_term<S, Block>(w, a.xq.q + at * op::kBlock, a.xq.scale[at], a.xq.sum16 + 2 * at);
+        terms[c].add(b, block_term<S, Block>(w, a.xq.q + at * op::kBlock, a.xq.scale[at],
+                                             a.xq.sum16 + 2 * at));
       }
     }
-    for (int c = 0; c < n_columns; ++c)
-      y[c] = y[c] + op::segment_tree(t[c], count, [](float p, float q) { return p + q; });
+    for (int c = 0; c < n_columns; ++c) y[c] = y[c] + terms[c].sum(count);
   }
   for (int c = 0; c < n_columns; ++c)
     a.y[static_cast<std::ptrdiff_t>(t0 + c) * a.w.n_out + o] = y[c];

@@ -29,7 +29,7 @@ struct ExpandedSegment {
   int b0, count;
   // Pairs of weights as words, in the order of the activations' pairs.
   typename S::I pairs[op::kSegmentBlocks][kPairs][kVectors];
-  // -(w0*w1 + w2*w3 + ...) of each sub-block.
+  // -(w0*w1 + w2*w3 + ...) of each sub-block, if the class multiplies sums.
   typename S::I minus_products[op::kSegmentBlocks][kSubs][kVectors];
   BlockScales<S, Format> scales[op::kSegmentBlocks][kVectors];
 };
@@ -52,7 +52,9 @@ template <class S, class Format, int kGroups>
     if constexpr (S::kProductsOfSums) products[k / 4] = S::dot2(products[k / 4], even, odd);
   }
   if constexpr (n_subs == 1) products[0] = S::addi(products[0], products[1]);
-  for (int j = 0; j < n_subs; ++j) out.minus_products[b][j][to] = S::subi(S::seti(0), products[j]);
+  if constexpr (S::kProductsOfSums)
+    for (int j = 0; j < n_subs; ++j)
+      out.minus_products[b][j][to] = S::subi(S::seti(0), products[j]);
   out.scales[b][to] = load_scales<S, Format>(group, out.b0 + b, v);
 }
 

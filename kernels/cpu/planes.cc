@@ -9,33 +9,6 @@ namespace {
 using gguf::Type;
 using op::Layout;
 
-// Calls fn.operator()<Format>() if the type has this layout.
-template <class Fn>
-bool visit_format(Type type, Layout layout, Fn&& fn) {
-  if (layout == Layout::rows) return false;
-  if (layout == Layout::split_planes) {
-    if (type != Type::q8_0) return false;
-    fn.template operator()<Q8_0SplitPlanes>();
-    return true;
-  }
-  switch (type) {
-    case Type::q8_0:
-      fn.template operator()<Q8_0Planes>();
-      return true;
-    case Type::q5_0:
-      fn.template operator()<Q5_0Planes>();
-      return true;
-    case Type::q4_k:
-      fn.template operator()<Q4_KPlanes>();
-      return true;
-    case Type::q6_k:
-      fn.template operator()<Q6_KPlanes>();
-      return true;
-    default:
-      return false;
-  }
-}
-
 // A group that is being written.
 std::uint8_t* writable(const std::uint8_t* at) { return const_cast<std::uint8_t*>(at); }
 

@@ -103,6 +103,33 @@ struct Group {
   }
 };
 
+// Calls fn.operator()<Format>() and returns true if the type has this layout of planes.
+template <class Fn>
+[[gnu::always_inline]] inline bool visit_format(gguf::Type type, op::Layout layout, const Fn& fn) {
+  if (layout == op::Layout::rows) return false;
+  if (layout == op::Layout::split_planes) {
+    if (type != gguf::Type::q8_0) return false;
+    fn.template operator()<Q8_0SplitPlanes>();
+    return true;
+  }
+  switch (type) {
+    case gguf::Type::q8_0:
+      fn.template operator()<Q8_0Planes>();
+      return true;
+    case gguf::Type::q5_0:
+      fn.template operator()<Q5_0Planes>();
+      return true;
+    case gguf::Type::q4_k:
+      fn.template operator()<Q4_KPlanes>();
+      return true;
+    case gguf::Type::q6_k:
+      fn.template operator()<Q6_KPlanes>();
+      return true;
+    default:
+      return false;
+  }
+}
+
 // True if matrices of the type can be stored in the layout.
 bool has_layout(gguf::Type type, op::Layout layout);
 // Bytes of the matrix (its data is not read) in its layout, planes or split_planes.

@@ -9,7 +9,7 @@
 //   minimum added        t = fma(a, D, f32(X_0)*(m*dx))
 // Float w (F32, F16, BF16): x is fp32. Per segment of 256 inputs, lane l of 32:
 //   p = +0; p = fma(w[32j+l], x[32j+l], p), j ascending; halving tree.
-// Row: the terms of a 256-aligned segment by op::segment_tree; y = +0; y += segment, ascending.
+// Row: the terms of a 256-aligned segment by op::SegmentTree; y = +0; y += segment, ascending.
 //
 // w [n_out, n_in]; x [n_t, n_in]; y [n_t, n_out] f32, no overlap with x.
 // Tolerance against ref (double, same quantised x): 2^-24 * (n_in/32 + 12) * sum_i |w x|: one

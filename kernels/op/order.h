@@ -22,13 +22,22 @@ ENGINE_HD inline Float halving_tree(Float* v, int n) {
   return v[0];
 }
 
-// ((t0+t1)+(t2+t3))+((t4+t5)+(t6+t7)) over the first n of up to eight terms; absent terms are
-// skipped. Add is a binary function on T.
+// ((t0+t1)+(t2+t3))+((t4+t5)+(t6+t7)) over up to eight terms, added as far as they have come; absent
+// ones are skipped. Add is a binary function on T without state.
 template <class T, class Add>
-ENGINE_HD inline T segment_tree(const T* t, int n, Add add) {
-  const auto pair = [&](int i) { return i + 1 < n ? add(t[i], t[i + 1]) : t[i]; };
-  const auto quad = [&](int i) { return i + 2 < n ? add(pair(i), pair(i + 2)) : pair(i); };
-  return n > 4 ? add(quad(0), quad(4)) : quad(0);
-}
+struct SegmentTree {
+  T pairs[kSegmentBlocks / 2];
+
+  // Term i; they come in order.
+  ENGINE_HD [[gnu::always_inline]] void add(int i, const T& term) {
+    pairs[i / 2] = i % 2 == 0 ? term : Add()(pairs[i / 2], term);
+  }
+  // Over the first n terms, 1 to 8.
+  ENGINE_HD [[gnu::always_inline]] T sum(int n) const {
+    const T first = n > 2 ? Add()(pairs[0], pairs[1]) : pairs[0];
+    if (n <= 4) return first;
+    return Add()(first, n > 6 ? Add()(pairs[2], pairs[3]) : pairs[2]);
+  }
+};
 
 }  // namespace engine::op

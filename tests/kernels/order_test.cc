@@ -28,10 +28,12 @@ void expect_bits(Op& op, std::span<const float> expected) {
 }
 
 std::string segment(int n) {
-  const std::array<std::string, 8> terms = {"0", "1", "2", "3", "4", "5", "6", "7"};
-  return op::segment_tree(terms.data(), n, [](const std::string& a, const std::string& b) {
-    return "(" + a + b + ")";
-  });
+  struct Bracket {
+    std::string operator()(const std::string& a, const std::string& b) { return "(" + a + b + ")"; }
+  };
+  op::SegmentTree<std::string, Bracket> tree;
+  for (int i = 0; i < n; ++i) tree.add(i, std::to_string(i));
+  return tree.sum(n);
 }
 
 TEST(Order, SegmentTree) {
@@ -61,7 +63,7 @@ float halve(std::vector<float> v) {
   return v[0];
 }
 
-// The terms of one segment, as segment_tree brackets them.
+// The terms of one segment, as SegmentTree brackets them.
 float sum_terms(std::span<const float> t) {
   if (t.size() == 1) return t[0];
   const std::size_t half = t.size() > 4 ? 4 : t.size() > 2 ? 2 : 1;
