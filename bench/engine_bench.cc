@@ -192,6 +192,7 @@ Status run_roofline(const Options& options, Json& report) {
   report["threads"] = pool->n_threads();
   report["read_bytes_per_second"] = read_bandwidth(*pool);
   report["int16_multiply_adds_per_second"] = multiply_rate(*pool, Multiply::int16);
+  report["int16_block_multiply_adds_per_second"] = multiply_rate(*pool, Multiply::int16_blocks);
   report["fp32_multiply_adds_per_second"] = multiply_rate(*pool, Multiply::fp32);
   return {};
 }

@@ -89,18 +89,55 @@ ENGINE_PROBE(avx512sums_int16,
              "vzeroupper")
 #undef ENGINE_PROBE
 
+// Blocks of 32 weights as op/matmul.h wants them: N_STEPS times the products DOT in each of the
+// accumulators 2..9 of REG, then their conversion, the product of the scales, the term and its addition.
+#define ENGINE_BLOCK_PROBE(NAME, REG, N_STEPS, DOT)                                           \
+  void NAME(long rounds) {                                                                    \
+    asm volatile(                                                                             \
+        ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n pxor %%xmm\\r, %%xmm\\r\n.endr\n"     \
+        "1:\n.rept " #N_STEPS "\n.irp r,2,3,4,5,6,7,8,9\n" DOT                                \
+        "\n.endr\n.endr\n"                                                                    \
+        ".irp r,2,3,4,5,6,7,8,9\n vcvtdq2ps %%" REG "mm\\r, %%" REG                           \
+        "mm10\n"                                                                              \
+        "vmulps %%" REG "mm0, %%" REG "mm1, %%" REG                                           \
+        "mm11\n"                                                                              \
+        "vmulps %%" REG "mm10, %%" REG "mm11, %%" REG                                         \
+        "mm12\n"                                                                              \
+        "vaddps %%" REG "mm12, %%" REG "mm13, %%" REG                                         \
+        "mm10\n"                                                                              \
+        "vpxor %%xmm\\r, %%xmm\\r, %%xmm\\r\n.endr\n"                                         \
+        "dec %0\n jnz 1b\n vzeroupper"                                                        \
+        : "+r"(rounds)::"cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", \
+          "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");              \
+  }
+constexpr int kBlockMultiplyAdds = 32 * 8;  // of one lane
+ENGINE_BLOCK_PROBE(avx2_block, "y", 16,
+                   "vpmaddwd %%ymm0, %%ymm1, %%ymm14\n vpaddd %%ymm14, %%ymm\\r, %%ymm\\r")
+ENGINE_BLOCK_PROBE(avxvnni_block, "y", 16, "%{vex%} vpdpwssd %%ymm0, %%ymm1, %%ymm\\r")
+ENGINE_BLOCK_PROBE(avx512vlvnni_block, "y", 16, "%{evex%} vpdpwssd %%ymm0, %%ymm1, %%ymm\\r")
+ENGINE_BLOCK_PROBE(avx512vnni_block, "z", 16, "vpdpwssd %%zmm0, %%zmm1, %%zmm\\r")
+ENGINE_BLOCK_PROBE(avx512sums_block, "z", 8,
+                   "vpaddw %%zmm0, %%zmm1, %%zmm14\n vpaddw %%zmm1, %%zmm0, %%zmm15\n"
+                   "vpdpwssd %%zmm14, %%zmm15, %%zmm\\r")
+#undef ENGINE_BLOCK_PROBE
+
 constexpr Probe kProbes[] = {
     {&cpu::kScalarLeaf, Multiply::int16, 8 * kChains, sse2_int16},
     {&cpu::kScalarLeaf, Multiply::fp32, 4 * kChains, sse2_fp32},
     {&cpu::kAvx2Leaf, Multiply::int16, 16 * kChains, avx2_int16},
+    {&cpu::kAvx2Leaf, Multiply::int16_blocks, 8 * kBlockMultiplyAdds, avx2_block},
     {&cpu::kAvx2Leaf, Multiply::fp32, 8 * kChains, avx2_fp32},
     {&cpu::kAvxVnniLeaf, Multiply::int16, 16 * kChains, avxvnni_int16},
+    {&cpu::kAvxVnniLeaf, Multiply::int16_blocks, 8 * kBlockMultiplyAdds, avxvnni_block},
     {&cpu::kAvxVnniLeaf, Multiply::fp32, 8 * kChains, avx2_fp32},
     {&cpu::kAvx512VlVnniLeaf, Multiply::int16, 16 * kChains, avx512vlvnni_int16},
+    {&cpu::kAvx512VlVnniLeaf, Multiply::int16_blocks, 8 * kBlockMultiplyAdds, avx512vlvnni_block},
     {&cpu::kAvx512VlVnniLeaf, Multiply::fp32, 8 * kChains, avx2_fp32},
     {&cpu::kAvx512VnniLeaf, Multiply::int16, 32 * kChains, avx512vnni_int16},
+    {&cpu::kAvx512VnniLeaf, Multiply::int16_blocks, 16 * kBlockMultiplyAdds, avx512vnni_block},
     {&cpu::kAvx512VnniLeaf, Multiply::fp32, 16 * kChains, avx512vnni_fp32},
     {&cpu::kAvx512SumsLeaf, Multiply::int16, 64 * kChains, avx512sums_int16},
+    {&cpu::kAvx512SumsLeaf, Multiply::int16_blocks, 16 * kBlockMultiplyAdds, avx512sums_block},
     {&cpu::kAvx512SumsLeaf, Multiply::fp32, 16 * kChains, avx512vnni_fp32},
 };
 
