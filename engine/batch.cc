@@ -116,7 +116,8 @@ class BatchStep {
       const int pos = sessions_[i]->n_past();
       rows.push_back({pos, pos, static_cast<int>(i)});
     }
-    model_.run_layers(tokens_, caches_, static_cast<int>(tokens_.size()));
+    ENGINE_TRY(model_.run_layers(tokens_, caches_, static_cast<int>(tokens_.size())));
+    ENGINE_ASSIGN(hidden_, model_.backend->hidden_rows());
     ENGINE_TRY(check_cancelled());
     for (std::size_t first = 0; first < sessions_.size(); first += kHeadRows)
       ENGINE_TRY(compute_logits(first, std::min(kHeadRows, sessions_.size() - first)));
@@ -128,7 +129,7 @@ class BatchStep {
   }
 
   const float* hidden_row(std::size_t i) const {
-    return model_.workspace->state.x.data() + i * static_cast<std::size_t>(model_.config.d_model);
+    return hidden_ + i * static_cast<std::size_t>(model_.config.d_model);
   }
 
   // Of n sessions from `first` on. Should a later step fail, a session computes its former logits
@@ -140,7 +141,7 @@ class BatchStep {
     for (std::size_t i = first; i < first + n; ++i) sessions_[i]->logits_valid = false;
     float* out = n == 1 ? sessions_[first]->logits.data() : shared.data();
     const int n_rows = static_cast<int>(n);
-    const int bad = model_.run_head(hidden_row(first), n_rows, out);
+    ENGINE_ASSIGN(const int bad, model_.run_head(hidden_row(first), n_rows, out));
     if (bad != n_rows) {
       const std::size_t i = first + static_cast<std::size_t>(bad);
       return of_session(i, non_finite(sessions_[i]->n_past()));
@@ -157,6 +158,7 @@ class BatchStep {
   std::span<const Token> tokens_;
   std::vector<Impl*> sessions_;
   std::vector<const KvCache*> caches_;
+  const float* hidden_ = nullptr;         // [n_sessions, d_model] of this step
   std::vector<std::uint32_t> n_cancels_;  // of each session when the call began
   std::vector<std::unique_lock<std::mutex>> locks_;
 };

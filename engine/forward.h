@@ -34,9 +34,9 @@ void project(Ops& ops, Activations& x, int n_rows, const Projection (&projection
   for (std::size_t m = 0; m < n; ++m) {
     const auto& [w, y] = projections[m];
     quantized |= op::takes_quantized(w.type);
-    matmuls[m] = {w, x.x.data(), x.quantized(), y, n_rows};
+    matmuls[m] = {w, x.x, x.quantized, y, n_rows};
   }
-  if (quantized) ops.quantize({x.x.data(), x.quantized(), n_rows, x.width});
+  if (quantized) ops.quantize({x.x, x.quantized, n_rows, x.width});
   ops.matmuls(matmuls);
 }
 
@@ -48,27 +48,26 @@ void attention(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b,
   const bool local = c.is_local[layer];
   const RopeTable& rope = local ? s.rope_local : s.rope_global;
   const int n = b.n_rows(), h = c.n_heads, kv = c.n_kv_heads, d = c.head_dim;
-  project(ops, s.normed, n,
-          {{w.attn_q, s.q.data()}, {w.attn_k, s.k.data()}, {w.attn_v, s.v.data()}});
-  ops.rmsnorm({s.q.data(), w.attn_q_norm, s.q.data(), n * h, d, c.rms_eps});
-  ops.rmsnorm({s.k.data(), w.attn_k_norm, s.k.data(), n * kv, d, c.rms_eps});
+  project(ops, s.normed, n, {{w.attn_q, s.q}, {w.attn_k, s.k}, {w.attn_v, s.v}});
+  ops.rmsnorm({s.q, w.attn_q_norm, s.q, n * h, d, c.rms_eps});
+  ops.rmsnorm({s.k, w.attn_k_norm, s.k, n * kv, d, c.rms_eps});
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.query_width)));
-  ops.rope({s.q.data(), rope.cos.data(), rope.sin.data(), n, h, d, scale});
-  ops.rope({s.k.data(), rope.cos.data(), rope.sin.data(), n, kv, d, 1.0f});
-  ops.kv_write({s.k.data(), s.v.data(), b.kv_shape, b.kv_pages[layer], b.rows.data(), n});
+  ops.rope({s.q, rope.cos, rope.sin, n, h, d, scale});
+  ops.rope({s.k, rope.cos, rope.sin, n, kv, d, 1.0f});
+  ops.kv_write({s.k, s.v, b.kv_shape, b.kv_pages[layer], b.rows.data(), n});
   const std::ptrdiff_t first = n - n_kept;
-  ops.attention({s.q.data() + first * h * d, b.kv_shape, b.kv_pages[layer], b.rows.data() + first,
-                 s.attended.x.data(), n_kept, h, local ? c.window : 0});
-  project(ops, s.attended, n_kept, {{w.attn_output, s.projected.data()}});
+  ops.attention({s.q + first * h * d, b.kv_shape, b.kv_pages[layer], b.rows.data() + first,
+                 s.attended.x, n_kept, h, local ? c.window : 0});
+  project(ops, s.attended, n_kept, {{w.attn_output, s.projected}});
 }
 
 // s.projected = W_down (gelu(W_gate x) * W_up x) of the normed rows.
 template <ForwardOps Ops>
 void feed_forward(Ops& ops, const LayerWeights& w, int n_rows, State& s) {
-  project(ops, s.normed, n_rows, {{w.ffn_gate, s.gate.data()}, {w.ffn_up, s.up.data()}});
+  project(ops, s.normed, n_rows, {{w.ffn_gate, s.gate}, {w.ffn_up, s.up}});
   const std::size_t n = static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(s.gated.width);
-  ops.geglu({s.gate.data(), s.up.data(), s.gated.x.data(), n});
-  project(ops, s.gated, n_rows, {{w.ffn_down, s.projected.data()}});
+  ops.geglu({s.gate, s.up, s.gated.x, n});
+  project(ops, s.gated, n_rows, {{w.ffn_down, s.projected}});
 }
 
 // In the last layer, rows that nobody wants go no further than their keys and values.
@@ -76,23 +75,23 @@ template <ForwardOps Ops>
 void layer(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b, State& s,
            std::size_t l) {
   const int n = l + 1 == c.is_local.size() ? b.n_wanted : b.n_rows();
-  float* x = s.x.data() + std::ptrdiff_t{b.n_rows() - n} * c.d_model;
+  float* x = s.x + std::ptrdiff_t{b.n_rows() - n} * c.d_model;
   const std::size_t stream = static_cast<std::size_t>(n) * static_cast<std::size_t>(c.d_model);
-  norm(ops, c, s.x.data(), w.attn_norm, s.normed.x.data(), b.n_rows());
+  norm(ops, c, s.x, w.attn_norm, s.normed.x, b.n_rows());
   attention(ops, c, w, b, s, l, n);
-  norm(ops, c, s.projected.data(), w.post_attention_norm, s.projected.data(), n);
-  ops.residual({x, s.projected.data(), stream});
-  norm(ops, c, x, w.ffn_norm, s.normed.x.data(), n);
+  norm(ops, c, s.projected, w.post_attention_norm, s.projected, n);
+  ops.residual({x, s.projected, stream});
+  norm(ops, c, x, w.ffn_norm, s.normed.x, n);
   feed_forward(ops, w, n, s);
-  norm(ops, c, s.projected.data(), w.post_ffw_norm, s.projected.data(), n);
-  ops.residual({x, s.projected.data(), stream});
+  norm(ops, c, s.projected, w.post_ffw_norm, s.projected, n);
+  ops.residual({x, s.projected, stream});
 }
 
 // s.x = embeddings of the batch's tokens, scaled by f32(sqrt(d_model)).
 template <ForwardOps Ops>
 void embed(Ops& ops, const Config& c, const Weights& w, const Batch& b, State& s) {
   const auto scale = static_cast<float>(std::sqrt(static_cast<double>(c.d_model)));
-  ops.embedding({w.token_embd, b.tokens.data(), s.x.data(), b.n_rows(), scale});
+  ops.embedding({w.token_embd, b.tokens.data(), s.x, b.n_rows(), scale});
 }
 
 // Layers first..last-1. After the model's last one, s.x holds the hidden states of the batch's last
@@ -107,7 +106,7 @@ void layers(Ops& ops, const Config& c, const Weights& w, const Batch& b, State& 
 template <ForwardOps Ops>
 void head(Ops& ops, const Config& c, const Weights& w, const float* hidden, int n_rows, State& s,
           float* logits) {
-  norm(ops, c, hidden, w.output_norm, s.normed.x.data(), n_rows);
+  norm(ops, c, hidden, w.output_norm, s.normed.x, n_rows);
   project(ops, s.normed, n_rows, {{w.output, logits}});
 }
 

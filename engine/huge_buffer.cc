@@ -15,8 +15,7 @@ Result<HugeBuffer> HugeBuffer::create(std::size_t bytes) {
   HugeBuffer buffer;
   if (bytes == 0) return buffer;
   const auto refuse = [&] {
-    return Status(Code::out_of_memory,
-                  "cannot allocate " + std::to_string(bytes) + " bytes for weights");
+    return Status(Code::out_of_memory, "cannot allocate " + std::to_string(bytes) + " bytes");
   };
   if (bytes > SIZE_MAX - 2 * kHugePage) return refuse();
   const std::size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;

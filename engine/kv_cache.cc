@@ -11,16 +11,18 @@ constexpr int pages_for(int n) { return (n + op::kPage - 1) / op::kPage; }
 
 }  // namespace
 
-KvCache::KvCache(const Config& config, op::KvType type)
-    : shape_{config.n_kv_heads, config.head_dim, type} {
+KvCache::KvCache(const Config& config, op::KvType type, KvMemory& memory)
+    : shape_{config.n_kv_heads, config.head_dim, type}, memory_(&memory) {
   for (const bool local : config.is_local) layers_.push_back({local ? config.window : 0, {}});
 }
 
-std::byte* KvCache::take_page() {
+Result<std::byte*> KvCache::take_page() {
   if (free_.empty()) {
     const std::size_t page_bytes = shape_.page_bytes();
-    slabs_.push_back(std::make_unique_for_overwrite<std::byte[]>(kSlabPages * page_bytes));
-    free_.reserve(slabs_.size() * kSlabPages);  // so that dropping a page never allocates
+    free_.reserve((slabs_.size() + 1) * kSlabPages);  // so that dropping a page never allocates
+    slabs_.reserve(slabs_.size() + 1);
+    ENGINE_ASSIGN(Slab slab, memory_->allocate(kSlabPages * page_bytes));
+    slabs_.push_back(std::move(slab));
     for (std::size_t i = kSlabPages; i-- > 0;)
       free_.push_back(slabs_.back().get() + i * page_bytes);
   }
@@ -35,17 +37,23 @@ void KvCache::drop(std::byte*& page) {
 }
 
 Status KvCache::reserve(int n) {
+  const auto no_memory = [&](const std::string& why) {
+    return Status(Code::out_of_memory,
+                  "no memory for the KV cache at position " + std::to_string(n) + " beside the " +
+                      std::to_string(allocated_bytes()) + " bytes in use: " + why);
+  };
   try {
     for (Layer& layer : layers_)
       while (static_cast<int>(layer.table.size()) < pages_for(n)) {
         layer.table.reserve(layer.table.size() + 1);
-        layer.table.push_back(take_page());
+        Result<std::byte*> page = take_page();
+        if (!page)
+          return page.status().code() == Code::out_of_memory ? no_memory(page.status().message())
+                                                             : page.status();
+        layer.table.push_back(*page);
       }
   } catch (const std::bad_alloc&) {
-    return Status(Code::out_of_memory,
-                  "no memory for the KV cache at position " + std::to_string(n) + ": " +
-                      std::to_string(kSlabPages * shape_.page_bytes()) + " bytes more than the " +
-                      std::to_string(allocated_bytes()) + " in use");
+    return no_memory("the host's memory is used up");
   }
   return {};
 }

@@ -8,10 +8,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/kv_memory.h"
 #include "gguf/result.h"
 #include "kernels/op/kv_page.h"
 
@@ -21,7 +21,8 @@ inline constexpr int kRewindable = 2048;
 
 class KvCache {
  public:
-  KvCache(const Config& config, op::KvType type);
+  // Pages come from `memory`, which outlives the cache.
+  KvCache(const Config& config, op::KvType type, KvMemory& memory);
 
   const op::KvShape& shape() const noexcept { return shape_; }
   // Pages for positions 0..n-1 exist afterwards, those already dropped excepted. Errors:
@@ -47,13 +48,14 @@ class KvCache {
     int window;  // 0: global
     std::vector<std::byte*> table;
   };
-  std::byte* take_page();
+  Result<std::byte*> take_page();
   void drop(std::byte*& page);
   bool has_all(const Layer& layer, int begin, int end) const noexcept;
 
   op::KvShape shape_;
+  KvMemory* memory_;
   std::vector<Layer> layers_;
-  std::vector<std::unique_ptr<std::byte[]>> slabs_;
+  std::vector<Slab> slabs_;
   std::vector<std::byte*> free_;
 };
 

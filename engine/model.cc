@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/cpu_backend.h"
 #include "engine/model_impl.h"
 #include "engine/sampler.h"
 #include "gguf/no_throw.h"
@@ -63,15 +64,10 @@ std::string describe_types(const gguf::Reader& file) {
   return text;
 }
 
-ModelInfo describe(const gguf::Reader& file, const Config& config, const tokenizer::Vocab& vocab,
-                   const cpu::Pool& pool) {
+ModelInfo describe(const gguf::Reader& file, const Config& config, const tokenizer::Vocab& vocab) {
   ModelInfo info;
   info.name = config.name;
   info.types = describe_types(file);
-  info.n_threads = pool.n_threads();
-  info.backend = "cpu " + std::string(cpu::name(pool.isa())) + ", " +
-                 std::to_string(pool.n_threads()) +
-                 (pool.n_threads() == 1 ? " thread" : " threads");
   for (const gguf::Tensor& tensor : file.tensors()) {
     info.n_parameters += tensor.row_elements() * tensor.n_rows();
     info.weight_bytes += tensor.n_bytes;
@@ -124,11 +120,17 @@ struct ModelLoader {
     ENGINE_ASSIGN(std::unique_ptr<cpu::Pool> pool, make_pool(options));
     ENGINE_ASSIGN(Weights weights,
                   Weights::load(file, table, *pool, {options.check_tensors, options.progress}));
-    ModelInfo info = describe(file, config, vocab, *pool);
-    info.has_chat_template = chat_template != tokenizer::TemplateKind::none;
-    Model model(std::make_shared<const Model::Impl>(
-        Model::Impl{std::move(config), std::move(vocab), std::move(pool), std::move(weights),
-                    std::move(info), sampler, options.log}));
+    auto impl = std::make_shared<Model::Impl>(Model::Impl{.config = std::move(config),
+                                                          .vocab = std::move(vocab),
+                                                          .pool = std::move(pool),
+                                                          .sampler = sampler,
+                                                          .log = options.log});
+    impl->info = describe(file, impl->config, impl->vocab);
+    impl->info.has_chat_template = chat_template != tokenizer::TemplateKind::none;
+    impl->backend = make_cpu_backend(impl->config, std::move(weights), *impl->pool);
+    impl->info.backend = impl->backend->name();
+    impl->info.n_threads = impl->pool->n_threads();
+    const Model model(std::move(impl));
     report(*model.impl_, file.warnings(), table.warnings, chat_template);
     return model;
   }

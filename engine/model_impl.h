@@ -6,23 +6,29 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "engine/backend.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/kv_cache.h"
-#include "engine/state.h"
-#include "engine/weights.h"
 #include "kernels/cpu/pool.h"
 #include "tokenizer/chat.h"
 #include "tokenizer/vocab.h"
 
 namespace engine {
 
+// What passes over the weights share: those of all sessions of a model run one at a time.
+struct Workspace {
+  std::vector<op::KvRow> rows;  // of the batch
+  std::vector<float> logits;    // of rows whose logits are computed together
+};
+
 struct Model::Impl {
   Config config;
   tokenizer::Vocab vocab;
   std::unique_ptr<cpu::Pool> pool;
-  Weights weights;
+  std::unique_ptr<Backend> backend;
   ModelInfo info;
   SamplerOptions sampler;
   LogSink log;
@@ -38,18 +44,15 @@ struct Model::Impl {
     if (log) log(LogLevel::warning, line);
   }
 
-  // The two halves of a pass, in pass.cc. Call them within a job of the pool; they throw
+  // The two halves of a pass, in pass.cc. Call them within a job of the pool; they may throw
   // std::bad_alloc.
   //
-  // Runs the layers over tokens[t] at workspace->rows[t], whose sequence is an index into `caches`,
-  // all of one shape. Afterwards workspace->state.x holds the hidden rows, of which the last n_wanted
-  // are right.
-  void run_layers(std::span<const Token> tokens, std::span<const KvCache* const> caches,
-                  int n_wanted) const;
-  // logits [n_rows, n_vocab] of hidden rows [n_rows, d_model]; ids without a token get minus
-  // infinity. Returns the first row that holds NaN or infinity, n_rows if none does. Overwrites
-  // workspace->state.normed.
-  int run_head(const float* hidden, int n_rows, float* logits) const;
+  // The backend's, of the rows that workspace->rows describes.
+  Status run_layers(std::span<const Token> tokens, std::span<const KvCache* const> caches,
+                    int n_wanted) const;
+  // The backend's, too; ids without a token get minus infinity. Returns the first row that holds NaN or
+  // infinity, n_rows if none does.
+  Result<int> run_head(const float* hidden, int n_rows, float* logits) const;
 };
 
 }  // namespace engine

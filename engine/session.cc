@@ -37,14 +37,14 @@ Status Session::Impl::check_appendable(std::span<const Token> more) const {
   return {};
 }
 
-// Runs the layers over one chunk; afterwards the workspace's state.x holds its wanted hidden rows.
-void Session::Impl::forward_chunk(std::span<const Token> chunk, Wanted wanted) {
+// Runs the layers over one chunk.
+Status Session::Impl::forward_chunk(std::span<const Token> chunk, Wanted wanted) {
   std::vector<op::KvRow>& rows = shared.workspace->rows;
   rows.clear();
   const int end = n_past() + static_cast<int>(chunk.size());
   for (int pos = n_past(); pos < end; ++pos) rows.push_back({pos, pos, 0});
   const KvCache* const only = &cache;
-  shared.run_layers(chunk, {&only, 1}, wanted == Wanted::last_row ? 1 : end - n_past());
+  return shared.run_layers(chunk, {&only, 1}, wanted == Wanted::last_row ? 1 : end - n_past());
 }
 
 // After this, appending so many tokens allocates nothing.
@@ -61,8 +61,8 @@ void Session::Impl::commit(std::span<const Token> more, const float* last_hidden
   cache.drop_behind(n_past());
 }
 
-// Appends `more` chunk by chunk; after_chunk(chunk's first index in more, its size) runs on the
-// model's threads while state.x holds the chunk's wanted hidden rows.
+// Appends `more` chunk by chunk; after_chunk(chunk's first index in more, its size, its hidden rows, of
+// which the wanted ones are right) runs on the model's threads.
 template <class AfterChunk>
 Status Session::Impl::evaluate(std::span<const Token> more, Wanted wanted,
                                const AfterChunk& after_chunk) {
@@ -76,10 +76,11 @@ Status Session::Impl::evaluate(std::span<const Token> more, Wanted wanted,
         more.subspan(first, std::min(more.size() - first, static_cast<std::size_t>(n_chunk)));
     ENGINE_TRY(cache.reserve(n_past() + static_cast<int>(chunk.size())));
     ENGINE_TRY(on_pool([&]() -> Status {
-      forward_chunk(chunk, wanted);
-      ENGINE_TRY(after_chunk(first, chunk.size()));
+      ENGINE_TRY(forward_chunk(chunk, wanted));
+      ENGINE_ASSIGN(const float* const rows, shared.backend->hidden_rows());
+      ENGINE_TRY(after_chunk(first, chunk.size(), rows));
       const std::size_t last = (chunk.size() - 1) * static_cast<std::size_t>(shared.config.d_model);
-      commit(chunk, shared.workspace->state.x.data() + last);
+      commit(chunk, rows + last);
       return {};
     }));
     first += chunk.size();
@@ -88,12 +89,12 @@ Status Session::Impl::evaluate(std::span<const Token> more, Wanted wanted,
 }
 
 Status Session::Impl::append(std::span<const Token> more) {
-  return evaluate(more, Wanted::last_row, [](std::size_t, std::size_t) { return Status(); });
+  return evaluate(more, Wanted::last_row, [](auto...) { return Status(); });
 }
 
 // Logits of hidden rows, the first of which is at `position`. On the model's threads.
 Status Session::Impl::compute_head(const float* hidden_rows, int n_rows, int position, float* out) {
-  const int bad = shared.run_head(hidden_rows, n_rows, out);
+  ENGINE_ASSIGN(const int bad, shared.run_head(hidden_rows, n_rows, out));
   return bad == n_rows ? Status() : non_finite(position + bad);
 }
 
@@ -205,14 +206,12 @@ Result<std::vector<float>> Session::score(std::span<const Token> tokens) {
                                  scores);
       }));
     }
-    ENGINE_TRY(
-        impl_->evaluate(tokens, Impl::Wanted::all_rows, [&](std::size_t first, std::size_t n) {
+    ENGINE_TRY(impl_->evaluate(
+        tokens, Impl::Wanted::all_rows, [&](std::size_t first, std::size_t n, const float* rows) {
           const std::size_t n_next =
               std::min(n, tokens.size() - first - 1);  // the last token has no next one
           const int position = impl_->n_past();
-          // The head overwrites state.normed only, so the hidden rows stay in place.
-          return impl_->score_rows(impl_->shared.workspace->state.x.data(),
-                                   tokens.subspan(first + 1, n_next), position, scores);
+          return impl_->score_rows(rows, tokens.subspan(first + 1, n_next), position, scores);
         }));
     return scores;
   });

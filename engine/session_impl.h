@@ -23,7 +23,8 @@ struct Session::Impl {
         shared(shared_),
         n_ctx(options.n_ctx == 0 ? shared.config.n_ctx_train : options.n_ctx),
         n_chunk(std::min(options.n_chunk == 0 ? n_ctx : options.n_chunk, shared.most_rows())),
-        cache(shared.config, options.kv == KvType::f16 ? op::KvType::f16 : op::KvType::f32) {
+        cache(shared.config, options.kv == KvType::f16 ? op::KvType::f16 : op::KvType::f32,
+              shared.backend->kv_memory()) {
     hidden.reserve(static_cast<std::size_t>(shared.config.d_model));
   }
 
@@ -47,7 +48,7 @@ struct Session::Impl {
   template <class AfterChunk>
   Status evaluate(std::span<const Token> more, Wanted wanted, const AfterChunk& after_chunk);
   Status append(std::span<const Token> more);
-  void forward_chunk(std::span<const Token> chunk, Wanted wanted);
+  Status forward_chunk(std::span<const Token> chunk, Wanted wanted);
   int rewind(int n);
   Status restore_hidden();
   Status compute_logits();

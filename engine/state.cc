@@ -5,64 +5,106 @@
 namespace engine {
 namespace {
 
-// A shorter vector would be filled with zeros again when the next prompt needs it longer.
-template <class T>
-void grow(std::vector<T>& v, std::size_t n) {
-  if (v.size() < n) v.resize(n);
+constexpr std::size_t kAlignment = 256;  // what device allocations have, and enough for any vector
+
+// Hands out arrays one after the other.
+class Placer {
+ public:
+  Placer(std::byte* memory, int n_rows)
+      : memory_(memory), n_rows_(static_cast<std::size_t>(n_rows)) {}
+
+  template <class T>
+  void place(T*& array, int width) {
+    array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + n_bytes_);
+    const std::size_t bytes = n_rows_ * static_cast<std::size_t>(width) * sizeof(T);
+    n_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  void place(Activations& a, int width) {
+    a.width = width;
+    place(a.x, width);
+    place(a.quantized.q, width);
+    place(a.quantized.scale, width / op::kBlock);
+    place(a.quantized.sum16, width / op::kSubSum);
+    place(a.quantized.product16, width / op::kSubSum);
+  }
+  void place(RopeTable& table, int half) {
+    place(table.cos, half);
+    place(table.sin, half);
+  }
+  std::size_t n_bytes() const { return n_bytes_; }
+
+ private:
+  std::byte* memory_;  // null: only the bytes are counted
+  std::size_t n_rows_, n_bytes_ = 0;
+};
+
+void place(Placer& placer, const Config& c, State& s) {
+  placer.place(s.x, c.d_model);
+  placer.place(s.normed, c.d_model);
+  placer.place(s.q, c.n_heads * c.head_dim);
+  placer.place(s.k, c.n_kv_heads * c.head_dim);
+  placer.place(s.v, c.n_kv_heads * c.head_dim);
+  placer.place(s.attended, c.n_heads * c.head_dim);
+  placer.place(s.gate, c.d_ff);
+  placer.place(s.up, c.d_ff);
+  placer.place(s.gated, c.d_ff);
+  placer.place(s.projected, c.d_model);
+  placer.place(s.rope_global, c.head_dim / 2);
+  placer.place(s.rope_local, c.head_dim / 2);
 }
 
-void grow(Activations& a, std::size_t n_rows, int width) {
-  const std::size_t n = n_rows * static_cast<std::size_t>(width);
-  a.width = width;
-  grow(a.x, n);
-  grow(a.q, n);
-  grow(a.scale, n / op::kBlock);
-  grow(a.sum16, n / op::kSubSum);
-  grow(a.product16, n / op::kSubSum);
+std::vector<double> frequencies(double base, int head_dim) {
+  std::vector<double> frequency;
+  for (int i = 0; i < head_dim / 2; ++i) frequency.push_back(std::pow(base, -2.0 * i / head_dim));
+  return frequency;
 }
 
-void reserve(RopeTable& table, double base, int head_dim, std::size_t n_rows) {
-  const std::size_t half = static_cast<std::size_t>(head_dim) / 2;
-  for (std::size_t i = table.frequency.size(); i < half; ++i)
-    table.frequency.push_back(std::pow(base, -2.0 * static_cast<double>(i) / head_dim));
-  grow(table.cos, n_rows * half);
-  grow(table.sin, n_rows * half);
+}  // namespace
+
+State place_state(const Config& config, int n_rows, std::byte* memory) {
+  State state;
+  Placer placer(memory, n_rows);
+  place(placer, config, state);
+  return state;
 }
 
-void fill(RopeTable& table, double factor, int position, std::size_t row) {
-  const std::size_t half = table.frequency.size();
+std::size_t state_bytes(const Config& config, int n_rows) {
+  State state;
+  Placer placer(nullptr, n_rows);
+  place(placer, config, state);
+  return placer.n_bytes();
+}
+
+RopeAngles::RopeAngles(const Config& c)
+    : global_{frequencies(c.rope_base_global, c.head_dim), c.rope_factor_global},
+      local_{frequencies(c.rope_base_local, c.head_dim), 1.0} {}
+
+void RopeAngles::Base::fill(int position, std::size_t row, const RopeTable& table) const {
+  const std::size_t half = frequency.size();
   for (std::size_t i = 0; i < half; ++i) {
-    const double angle = position * table.frequency[i] / factor;
+    const double angle = position * frequency[i] / factor;
     table.cos[row * half + i] = static_cast<float>(std::cos(angle));
     table.sin[row * half + i] = static_cast<float>(std::sin(angle));
   }
 }
 
-}  // namespace
-
-void State::reserve(const Config& c, int rows) {
-  const auto n_rows = static_cast<std::size_t>(rows);
-  const auto floats = [&](int width) { return n_rows * static_cast<std::size_t>(width); };
-  grow(x, floats(c.d_model));
-  grow(normed, n_rows, c.d_model);
-  grow(q, floats(c.n_heads * c.head_dim));
-  grow(k, floats(c.n_kv_heads * c.head_dim));
-  grow(v, floats(c.n_kv_heads * c.head_dim));
-  grow(attended, n_rows, c.n_heads * c.head_dim);
-  grow(gate, floats(c.d_ff));
-  grow(up, floats(c.d_ff));
-  grow(gated, n_rows, c.d_ff);
-  grow(projected, floats(c.d_model));
-  engine::reserve(rope_global, c.rope_base_global, c.head_dim, n_rows);
-  engine::reserve(rope_local, c.rope_base_local, c.head_dim, n_rows);
-}
-
-void State::set_positions(const Config& c, std::span<const op::KvRow> rows, int begin, int end) {
+void RopeAngles::fill(std::span<const op::KvRow> rows, int begin, int end, const RopeTable& global,
+                      const RopeTable& local) const {
   for (int t = begin; t < end; ++t) {
     const auto row = static_cast<std::size_t>(t);
-    fill(rope_global, c.rope_factor_global, rows[row].pos, row);
-    fill(rope_local, 1.0, rows[row].pos, row);
+    global_.fill(rows[row].pos, row, global);
+    local_.fill(rows[row].pos, row, local);
   }
+}
+
+Status HostState::reserve(const Config& config, int n_rows) {
+  if (n_rows <= n_rows_) return {};
+  n_rows_ = 0;
+  memory_ = {};  // before more is asked for
+  ENGINE_ASSIGN(memory_, HugeBuffer::create(state_bytes(config, n_rows)));
+  n_rows_ = n_rows;
+  state_ = place_state(config, n_rows, memory_.data());
+  return {};
 }
 
 }  // namespace engine

@@ -1,11 +1,13 @@
-// The activations of a batch of rows on their way through the model.
+// The activations of a batch of rows on their way through the model, in memory of the backend.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/huge_buffer.h"
 #include "kernels/op/kv_page.h"
 #include "kernels/op/quantize.h"
 
@@ -13,18 +15,14 @@ namespace engine {
 
 // cos and sin of every row's position for one rope base.
 struct RopeTable {
-  std::vector<double> frequency;  // [head_dim / 2], base^(-2i / head_dim)
-  std::vector<float> cos, sin;    // [n_rows, head_dim / 2]
+  float *cos, *sin;  // [n_rows, head_dim / 2]
 };
 
 // A matmul's input: in fp32, and quantised to 16 bits.
 struct Activations {
-  std::vector<float> x;                        // [n_rows, width]
-  std::vector<std::int16_t> q;                 // [n_rows, width]
-  std::vector<float> scale;                    // [n_rows, width / 32]
-  std::vector<std::int32_t> sum16, product16;  // [n_rows, width / 16]
-  int width = 0;
-  op::QuantizedRows quantized() { return {q.data(), scale.data(), sum16.data(), product16.data()}; }
+  float* x;                     // [n_rows, width]
+  op::QuantizedRows quantized;  // of the same
+  int width;
 };
 
 // The rows of one forward pass.
@@ -39,32 +37,52 @@ struct Batch {
 };
 
 struct State {
-  std::vector<float> x;          // [n_rows, d_model]  the residual stream
-  Activations normed;            // [n_rows, d_model]
-  std::vector<float> q;          // [n_rows, n_heads, head_dim]
-  std::vector<float> k, v;       // [n_rows, n_kv_heads, head_dim]
-  Activations attended;          // [n_rows, n_heads * head_dim]
-  std::vector<float> gate, up;   // [n_rows, d_ff]
-  Activations gated;             // [n_rows, d_ff]
-  std::vector<float> projected;  // [n_rows, d_model]  what joins the residual stream
+  float* x;              // [n_rows, d_model]  the residual stream
+  Activations normed;    // [n_rows, d_model]
+  float* q;              // [n_rows, n_heads, head_dim]
+  float *k, *v;          // [n_rows, n_kv_heads, head_dim]
+  Activations attended;  // [n_rows, n_heads * head_dim]
+  float *gate, *up;      // [n_rows, d_ff]
+  Activations gated;     // [n_rows, d_ff]
+  float* projected;      // [n_rows, d_model]  what joins the residual stream
   RopeTable rope_global, rope_local;
-
-  // Makes room for n_rows rows, and gives none up: buffers may be longer than their shapes say.
-  // Throws std::bad_alloc.
-  void reserve(const Config& config, int n_rows);
-  // Fills the rope tables for the positions of rows begin..end-1; different rows may be filled at the
-  // same time. Angles are computed in double and rounded once.
-  void set_positions(const Config& config, std::span<const op::KvRow> rows, int begin, int end);
 };
 
-// What a pass over the weights works in. The passes of all sessions of a model run one at a time and
-// share one.
-struct Workspace {
-  State state;
-  std::vector<op::KvRow> rows;            // of the batch
-  std::vector<std::byte* const*> tables;  // [n_layers, n_sequences]
-  std::vector<op::KvPages> pages;         // [n_layers]
-  std::vector<float> logits;              // of rows whose logits are computed together
+// A State whose arrays lie one after the other, each aligned to 256 bytes, in `memory`, which has
+// state_bytes() bytes and the same alignment. The memory is not touched.
+State place_state(const Config& config, int n_rows, std::byte* memory);
+std::size_t state_bytes(const Config& config, int n_rows);
+
+// The angles that positions turn by.
+class RopeAngles {
+ public:
+  explicit RopeAngles(const Config& config);
+  // Fills tables in host memory for the positions of rows begin..end-1; different rows may be filled at
+  // the same time. Angles are computed in double and rounded once.
+  void fill(std::span<const op::KvRow> rows, int begin, int end, const RopeTable& global,
+            const RopeTable& local) const;
+
+ private:
+  struct Base {
+    std::vector<double> frequency;  // [head_dim / 2], base^(-2i / head_dim)
+    double factor;                  // positions are divided by it
+    void fill(int position, std::size_t row, const RopeTable& table) const;
+  };
+  Base global_, local_;
+};
+
+// A State in this process's memory that grows with the largest batch.
+class HostState {
+ public:
+  // Makes room for n_rows rows, and gives none up; what the arrays held is lost when they have to grow.
+  // Errors: out_of_memory.
+  Status reserve(const Config& config, int n_rows);
+  State& get() noexcept { return state_; }
+
+ private:
+  HugeBuffer memory_;
+  int n_rows_ = 0;
+  State state_ = {};
 };
 
 }  // namespace engine

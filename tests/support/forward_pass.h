@@ -2,6 +2,7 @@
 // what the public interface hides, such as parallel regions and the time of an op.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,7 +29,7 @@ class ForwardPass {
 
   // Empties the sequence.
   void clear() {
-    cache_ = KvCache(config_, op::KvType::f16);
+    cache_ = KvCache(config_, op::KvType::f16, *memory_);
     n_past_ = 0;
   }
   // Before the tokens are evaluated; outside a job. Errors: out_of_memory.
@@ -42,36 +43,40 @@ class ForwardPass {
     for (int l = 0; l < config_.n_layers; ++l) tables_.push_back(cache_.pages(l));
     pages_.clear();
     for (auto& table : tables_) pages_.push_back({&table});
-    state_.reserve(config_, static_cast<int>(rows_.size()));
-    state_.set_positions(config_, rows_, 0, static_cast<int>(rows_.size()));
+    const int n_rows = static_cast<int>(rows_.size());
+    ENGINE_TRY(state_.reserve(config_, n_rows));
+    angles_.fill(rows_, 0, n_rows, state_.get().rope_global, state_.get().rope_local);
     return {};
   }
   // Evaluates the tokens appended last; within a job.
   template <ForwardOps Ops>
   void layers(Ops& ops) {
     const Batch batch = {tokens_, rows_, cache_.shape(), pages_, 1};
-    engine::embed(ops, config_, weights_, batch, state_);
-    engine::layers(ops, config_, weights_, batch, state_, 0, weights_.layers.size());
+    engine::embed(ops, config_, weights_, batch, state_.get());
+    engine::layers(ops, config_, weights_, batch, state_.get(), 0, weights_.layers.size());
   }
   // logits() of the last row; within a job.
   template <ForwardOps Ops>
   void head(Ops& ops) {
     const float* last_row =
-        state_.x.data() + static_cast<std::ptrdiff_t>(rows_.size() - 1) * config_.d_model;
-    engine::head(ops, config_, weights_, last_row, 1, state_, logits_.data());
+        state_.get().x + static_cast<std::ptrdiff_t>(rows_.size() - 1) * config_.d_model;
+    engine::head(ops, config_, weights_, last_row, 1, state_.get(), logits_.data());
   }
 
  private:
   ForwardPass(Config config, Weights weights)
       : config_(std::move(config)),
         weights_(std::move(weights)),
-        cache_(config_, op::KvType::f16),
+        angles_(config_),
+        cache_(config_, op::KvType::f16, *memory_),
         logits_(static_cast<std::size_t>(config_.n_vocab)) {}
 
   Config config_;
   Weights weights_;
+  RopeAngles angles_;
+  std::unique_ptr<HostMemory> memory_ = std::make_unique<HostMemory>();
   KvCache cache_;
-  State state_;
+  HostState state_;
   std::vector<std::int32_t> tokens_;       // [n_rows]
   std::vector<op::KvRow> rows_;            // [n_rows]
   std::vector<std::byte* const*> tables_;  // [n_layers]

@@ -1,0 +1,20 @@
+#include "engine/kv_memory.h"
+
+#include <new>
+#include <string>
+
+namespace engine {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+}  // namespace
+
+Result<Slab> HostMemory::allocate(std::size_t n) {
+  auto* memory = static_cast<std::byte*>(::operator new(n, kAlignment, std::nothrow));
+  if (memory == nullptr)
+    return Status(Code::out_of_memory, "cannot allocate " + std::to_string(n) + " bytes");
+  return Slab(memory, [](std::byte* m) { ::operator delete(m, kAlignment); });
+}
+
+}  // namespace engine

@@ -1,0 +1,29 @@
+// Where KV pages come from.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "gguf/result.h"
+
+namespace engine {
+
+// Memory that goes back when its owner lets go of it; it must not outlive where it came from.
+using Slab = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
+
+// Any thread may call it.
+class KvMemory {
+ public:
+  virtual ~KvMemory() = default;
+  // n bytes, aligned to 64. Errors: out_of_memory with what was asked for.
+  virtual Result<Slab> allocate(std::size_t n) = 0;
+};
+
+// This process's.
+class HostMemory : public KvMemory {
+ public:
+  Result<Slab> allocate(std::size_t n) override;
+};
+
+}  // namespace engine
