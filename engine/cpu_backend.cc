@@ -27,7 +27,7 @@ class CpuBackend : public Backend {
                     std::span<const KvCache* const> caches, int n_wanted) override {
     tables_.clear();
     for (int l = 0; l < config_.n_layers; ++l)
-      for (const KvCache* cache : caches) tables_.push_back(cache->pages(l));
+      for (const KvCache* cache : caches) tables_.push_back(cache->pages(l).data());
     pages_.clear();
     for (std::size_t first = 0; first < tables_.size(); first += caches.size())
       pages_.push_back({tables_.data() + first});

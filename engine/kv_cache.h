@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "engine/config.h"
@@ -34,8 +35,8 @@ class KvCache {
   // beyond it.
   int rewind(int n);
   // [pages] of a layer, null where dropped; valid until the next reserve.
-  std::byte* const* pages(int layer) const noexcept {
-    return layers_[static_cast<std::size_t>(layer)].table.data();
+  std::span<std::byte* const> pages(int layer) const noexcept {
+    return layers_[static_cast<std::size_t>(layer)].table;
   }
   std::size_t allocated_bytes() const noexcept {
     return slabs_.size() * kSlabPages * shape_.page_bytes();

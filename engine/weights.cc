@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <mutex>
 #include <string>
 
+#include "engine/load_weights.h"
+#include "engine/tensor_rows.h"
 #include "gguf/no_throw.h"
 #include "kernels/cpu/planes.h"
 
@@ -19,11 +20,6 @@ constexpr std::size_t kSliceBytes = 1 << 20;  // of a file read at a time by one
 int as_int(std::uint64_t value) { return static_cast<int>(value); }
 
 int quotient_up(int a, int b) { return a / b + (a % b != 0 ? 1 : 0); }
-
-std::size_t row_bytes(const gguf::Tensor& tensor) {
-  const gguf::TypeTraits& traits = gguf::traits(tensor.type);
-  return tensor.row_elements() / traits.block_elements * traits.block_bytes;
-}
 
 // What a tensor becomes in memory, but for the place. The head has a layout of its own, see
 // kernels/cpu/planes.h.
@@ -39,32 +35,6 @@ std::size_t stored_bytes(const gguf::Tensor& tensor, const op::Matrix& m) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// True if every value that decoding multiplies with is finite: floats, or the fp16 scales of a
-// block.
-bool all_finite(gguf::Type type, std::span<const std::byte> bytes) {
-  bool finite = true;
-  if (type == gguf::Type::f32) {
-    const auto* p = reinterpret_cast<const float*>(bytes.data());
-    for (std::size_t i = 0; i < bytes.size() / sizeof *p; ++i) finite &= std::isfinite(p[i]);
-  } else if (type == gguf::Type::f16 || type == gguf::Type::bf16) {
-    const auto* p = reinterpret_cast<const std::uint16_t*>(bytes.data());
-    const auto widen = type == gguf::Type::f16 ? gguf::f32_from_f16 : gguf::f32_from_bf16;
-    for (std::size_t i = 0; i < bytes.size() / sizeof *p; ++i) finite &= std::isfinite(widen(p[i]));
-  } else {
-    gguf::visit_block(type, [&]<class Block>() {
-      const auto* p = reinterpret_cast<const Block*>(bytes.data());
-      for (std::size_t i = 0; i < bytes.size() / sizeof(Block); ++i) {
-        finite &= std::isfinite(gguf::f32_from_f16(p[i].d));
-        if constexpr (Block::kMinimum == gguf::Minimum::subtract)
-          finite &= std::isfinite(gguf::f32_from_f16(p[i].dmin));
-        if constexpr (Block::kMinimum == gguf::Minimum::add)
-          finite &= std::isfinite(gguf::f32_from_f16(p[i].m));
-      }
-    });
-  }
-  return finite;
-}
-
 // Places tensors in the arena one after the other and fills them.
 class Loader {
  public:
@@ -76,7 +46,7 @@ class Loader {
         next_(arena.data()),
         total_bytes_(total_bytes) {}
 
-  Result<op::Matrix> matrix(const gguf::Tensor& tensor, bool is_head = false) {
+  Result<op::Matrix> matrix(const gguf::Tensor& tensor, bool is_head) {
     op::Matrix m = stored_form(tensor, is_head);
     m.data = next_;
     ENGINE_TRY(fill(tensor, m, next_));
@@ -85,7 +55,7 @@ class Loader {
   }
 
   Result<const float*> vector(const gguf::Tensor& tensor) {
-    ENGINE_ASSIGN(const op::Matrix m, matrix(tensor));
+    ENGINE_ASSIGN(const op::Matrix m, matrix(tensor, false));
     return reinterpret_cast<const float*>(m.data);
   }
 
@@ -138,11 +108,7 @@ class Loader {
     const bool planes = m.layout != op::Layout::rows;
     std::vector<std::byte> slice(planes ? bytes : 0);
     const std::span<std::byte> rows = planes ? std::span(slice) : std::span(to + from, bytes);
-    ENGINE_TRY(file_.read(tensor, from, rows));
-    if (options_.check_tensors && !all_finite(tensor.type, rows))
-      return Status(Code::corrupt_file, Detail::value,
-                    "tensor " + std::string(tensor.name) + ": NaN or infinity in rows " +
-                        std::to_string(begin) + " to " + std::to_string(end - 1));
+    ENGINE_TRY(read_rows(file_, tensor, begin, end, options_.check_tensors, rows));
     done_bytes_ += bytes;
     if (!planes) return {};
     for (int row = begin; row < end; row += cpu::kGroup)
@@ -162,51 +128,25 @@ class Loader {
   Status failure_;
 };
 
-Result<LayerWeights> load_layer(Loader& loader, const LayerTensors& t) {
-  LayerWeights l = {};
-  ENGINE_ASSIGN(l.attn_norm, loader.vector(*t.attn_norm));
-  ENGINE_ASSIGN(l.attn_q, loader.matrix(*t.attn_q));
-  ENGINE_ASSIGN(l.attn_k, loader.matrix(*t.attn_k));
-  ENGINE_ASSIGN(l.attn_v, loader.matrix(*t.attn_v));
-  ENGINE_ASSIGN(l.attn_q_norm, loader.vector(*t.attn_q_norm));
-  ENGINE_ASSIGN(l.attn_k_norm, loader.vector(*t.attn_k_norm));
-  ENGINE_ASSIGN(l.attn_output, loader.matrix(*t.attn_output));
-  ENGINE_ASSIGN(l.post_attention_norm, loader.vector(*t.post_attention_norm));
-  ENGINE_ASSIGN(l.ffn_norm, loader.vector(*t.ffn_norm));
-  ENGINE_ASSIGN(l.ffn_gate, loader.matrix(*t.ffn_gate));
-  ENGINE_ASSIGN(l.ffn_up, loader.matrix(*t.ffn_up));
-  ENGINE_ASSIGN(l.ffn_down, loader.matrix(*t.ffn_down));
-  ENGINE_ASSIGN(l.post_ffw_norm, loader.vector(*t.post_ffw_norm));
-  return l;
-}
-
 }  // namespace
 
 Result<Weights> Weights::load(const gguf::Reader& file, const TensorTable& table, cpu::Pool& pool,
                               const LoadOptions& options) {
   // 1 memory for all tensors
-  const gguf::Tensor& head = table.output != nullptr ? *table.output : *table.token_embd;
+  const gguf::Tensor& head = head_of(table);
   std::size_t arena_bytes = 0;
   std::uint64_t file_bytes = 0;
   for (const gguf::Tensor* tensor : table.all()) {
     arena_bytes += stored_bytes(*tensor, stored_form(*tensor, tensor == &head));
     file_bytes += tensor->n_bytes;
   }
-  Weights weights;
-  ENGINE_ASSIGN(weights.memory, HugeBuffer::create(arena_bytes));
+  HugeBuffer memory;
+  ENGINE_ASSIGN(memory, HugeBuffer::create(arena_bytes));
 
   // 2 read and repack
-  Loader loader(file, pool, options, weights.memory, file_bytes);
-  ENGINE_ASSIGN(weights.token_embd, loader.matrix(*table.token_embd, table.token_embd == &head));
-  ENGINE_ASSIGN(weights.output_norm, loader.vector(*table.output_norm));
-  weights.output = weights.token_embd;
-  if (table.output != nullptr) {
-    ENGINE_ASSIGN(weights.output, loader.matrix(*table.output, true));
-  }
-  for (const LayerTensors& tensors : table.layers) {
-    ENGINE_ASSIGN(LayerWeights layer, load_layer(loader, tensors));
-    weights.layers.push_back(layer);
-  }
+  Loader loader(file, pool, options, memory, file_bytes);
+  ENGINE_ASSIGN(Weights weights, load_weights(loader, table));
+  weights.memory = std::move(memory);
   return weights;
 }
 

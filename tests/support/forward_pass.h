@@ -40,7 +40,7 @@ class ForwardPass {
     for (std::size_t t = 0; t < tokens.size(); ++t)
       rows_.push_back({n_past_, n_past_, 0}), ++n_past_;
     tables_.clear();
-    for (int l = 0; l < config_.n_layers; ++l) tables_.push_back(cache_.pages(l));
+    for (int l = 0; l < config_.n_layers; ++l) tables_.push_back(cache_.pages(l).data());
     pages_.clear();
     for (auto& table : tables_) pages_.push_back({&table});
     const int n_rows = static_cast<int>(rows_.size());
