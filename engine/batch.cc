@@ -62,7 +62,6 @@ class BatchStep {
                                                 std::to_string(model_.most_rows()));
     ENGINE_TRY(lock());
     ENGINE_TRY(check());
-    ENGINE_TRY(make_room());
     return sessions_[0]->on_pool([&] { return evaluate(); });
   }
 
@@ -110,6 +109,7 @@ class BatchStep {
   // On the model's threads.
   Status evaluate() {
     ENGINE_TRY(check_cancelled());  // other sessions' jobs may have come first
+    ENGINE_TRY(make_room());
     std::vector<op::KvRow>& rows = model_.workspace->rows;
     rows.clear();
     for (std::size_t i = 0; i < sessions_.size(); ++i) {

@@ -40,10 +40,14 @@ using LogSink = std::function<void(LogLevel, std::string_view line)>;
 // `cancelled`.
 using ProgressFn = std::function<bool(double share)>;
 
-enum class Device { automatic, cpu, cuda };
+// simt: the CUDA backend's kernels, run thread by thread on the CPU by an executor (kernels/simt), where
+// it is built in. Thousands of times slower than either: for tests.
+enum class Device { automatic, cpu, cuda, simt };
 
 struct ModelOptions {
-  Device device = Device::automatic;
+  Device device = Device::automatic;  // a card if there is one that the build can use, else the CPU
+  // Which card: its index, UUID or PCI id as the driver lists them. Empty: the first one.
+  std::string card = {};
   // 0: physical cores allowed by affinity and cgroup quota. More than the processors so allowed, or
   // than 256, are clamped with a warning.
   int n_threads = 0;

@@ -9,14 +9,15 @@
 
 namespace engine {
 
-// Memory that goes back when its owner lets go of it; it must not outlive where it came from.
+// Memory that goes back when its owner lets go of it, on any thread; it must not outlive where it came
+// from.
 using Slab = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 
-// Any thread may call it.
 class KvMemory {
  public:
   virtual ~KvMemory() = default;
-  // n bytes, aligned to 64. Errors: out_of_memory with what was asked for.
+  // n bytes, aligned to 64. Within a job of the model's pool, as all work of a backend. Errors:
+  // out_of_memory with what was asked for.
   virtual Result<Slab> allocate(std::size_t n) = 0;
 };
 

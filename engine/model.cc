@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/cpu_backend.h"
+#include "engine/cuda_backend.h"
 #include "engine/model_impl.h"
 #include "engine/sampler.h"
 #include "gguf/no_throw.h"
@@ -27,8 +28,6 @@ Status unknown_isa() {
 }
 
 Result<std::unique_ptr<cpu::Pool>> make_pool(const ModelOptions& options) {
-  if (options.device == Device::cuda)
-    return Status(Code::device, "device cuda: this build has no CUDA backend; use device cpu");
   if (options.n_threads < 0)
     return Status(Code::invalid_argument,
                   "n_threads: expected 0 or more, got " + std::to_string(options.n_threads));
@@ -108,6 +107,35 @@ tokenizer::GenerationPrompt generation_prompt(bool add) {
 
 }  // namespace
 
+// Where the model is to run, its weights read.
+Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::Reader& file,
+                                              const TensorTable& table, cpu::Pool& pool,
+                                              const ModelOptions& options) {
+  const Weights::LoadOptions load_options = {options.check_tensors, options.progress};
+  if (options.device == Device::simt) {
+#if defined(ENGINE_SIMT)
+    return load_simt_backend(config, file, table, pool, load_options);
+#else
+    return Status(Code::device, "device simt: this build has no executor; use device cpu");
+#endif
+  }
+  if (options.device != Device::cpu) {
+#if defined(ENGINE_CUDA)
+    auto backend = load_cuda_backend(options.card, config, file, table, pool, load_options);
+    if (backend || options.device == Device::cuda || backend.status().code() != Code::device)
+      return backend;
+    if (options.log)
+      options.log(LogLevel::info,
+                  "device auto: the CPU is used, because " + backend.status().message());
+#else
+    if (options.device == Device::cuda)
+      return Status(Code::device, "device cuda: this build has no CUDA backend; use device cpu");
+#endif
+  }
+  ENGINE_ASSIGN(Weights weights, Weights::load(file, table, pool, load_options));
+  return make_cpu_backend(config, std::move(weights), pool);
+}
+
 // A friend of Model, for the two load() functions, which differ only in how the file is opened.
 struct ModelLoader {
   static Result<Model> load(Result<gguf::Reader> opened, const ModelOptions& options) {
@@ -118,8 +146,6 @@ struct ModelLoader {
     ENGINE_ASSIGN(const tokenizer::TemplateKind chat_template, tokenizer::template_of(file));
     ENGINE_ASSIGN(const SamplerOptions sampler, file_sampler(file));
     ENGINE_ASSIGN(std::unique_ptr<cpu::Pool> pool, make_pool(options));
-    ENGINE_ASSIGN(Weights weights,
-                  Weights::load(file, table, *pool, {options.check_tensors, options.progress}));
     auto impl = std::make_shared<Model::Impl>(Model::Impl{.config = std::move(config),
                                                           .vocab = std::move(vocab),
                                                           .pool = std::move(pool),
@@ -127,7 +153,7 @@ struct ModelLoader {
                                                           .log = options.log});
     impl->info = describe(file, impl->config, impl->vocab);
     impl->info.has_chat_template = chat_template != tokenizer::TemplateKind::none;
-    impl->backend = make_cpu_backend(impl->config, std::move(weights), *impl->pool);
+    ENGINE_ASSIGN(impl->backend, load_backend(impl->config, file, table, *impl->pool, options));
     impl->info.backend = impl->backend->name();
     impl->info.n_threads = impl->pool->n_threads();
     const Model model(std::move(impl));

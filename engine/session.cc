@@ -74,8 +74,8 @@ Status Session::Impl::evaluate(std::span<const Token> more, Wanted wanted,
       return Status(Code::cancelled, "the evaluation was cancelled");
     const std::span<const Token> chunk =
         more.subspan(first, std::min(more.size() - first, static_cast<std::size_t>(n_chunk)));
-    ENGINE_TRY(cache.reserve(n_past() + static_cast<int>(chunk.size())));
     ENGINE_TRY(on_pool([&]() -> Status {
+      ENGINE_TRY(cache.reserve(n_past() + static_cast<int>(chunk.size())));
       ENGINE_TRY(forward_chunk(chunk, wanted));
       ENGINE_ASSIGN(const float* const rows, shared.backend->hidden_rows());
       ENGINE_TRY(after_chunk(first, chunk.size(), rows));

@@ -5,12 +5,12 @@
 namespace engine {
 
 std::string_view name(Code code) noexcept {
-  static constexpr std::array<std::string_view, 13> kNames = {
+  static constexpr std::array<std::string_view, 14> kNames = {
       "ok",           "invalid_argument", "io",
       "corrupt_file", "unsupported",      "out_of_memory",
       "context_full", "device",           "cancelled",
       "busy",         "forked",           "non_finite",
-      "internal"};
+      "internal",     "device_lost"};
   const auto index = static_cast<std::size_t>(code);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

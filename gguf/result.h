@@ -33,6 +33,7 @@ enum class Code : std::int32_t {
   forked,            // the process forked after the engine started its threads
   non_finite,        // the model produced NaN or infinity
   internal,          // a bug in this library
+  device_lost,       // the device failed for good: only a new process can use it
 };
 
 // The loader's finer reason, for tests and programs that sort failures.

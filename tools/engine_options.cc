@@ -10,15 +10,30 @@
 namespace engine::tools {
 namespace {
 
-Device device_named(const std::string& name) {
-  return name == "cpu" ? Device::cpu : name == "cuda" ? Device::cuda : Device::automatic;
+// "auto", "cpu", "cuda", "cuda:CARD" or "simt"; false for anything else.
+bool set_device(const std::string& text, ModelOptions& options) {
+  const std::size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  options.card = colon == std::string::npos ? "" : text.substr(colon + 1);
+  options.device = name == "cpu"    ? Device::cpu
+                   : name == "cuda" ? Device::cuda
+                   : name == "simt" ? Device::simt
+                                    : Device::automatic;
+  if (colon != std::string::npos) return name == "cuda" && !options.card.empty();
+  return options.device != Device::automatic || name == "auto";
 }
 
 void set_session_and_model(CLI::App& app, EngineOptions& options) {
   app.add_option_function<std::string>(
-         "--device", [&](const std::string& name) { options.model.device = device_named(name); },
-         "What computes")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+         "--device",
+         [&](const std::string& text) {
+           if (!set_device(text, options.model))
+             throw CLI::ValidationError("--device",
+                                        "expected auto, cpu, cuda, cuda:CARD or simt, got " + text);
+         },
+         "What computes: auto, cpu, cuda, cuda:CARD (an index, UUID or PCI id), or simt, the CUDA "
+         "kernels on the CPU, thread by thread, where built in")
+      ->type_name("DEVICE")
       ->default_str("auto");
   app.add_option("--threads", options.model.n_threads, "CPU threads; 0: as many as there are cores")
       ->check(whole_number(0))

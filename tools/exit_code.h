@@ -11,10 +11,11 @@ enum ExitCode : int {
   kUsage = 2,      // bad arguments, or nothing to do
   kModelFile = 3,  // the model file is absent, broken or not supported
   kDevice = 4,     // the device asked for is absent or failed
+  kDeviceLost = 70,  // the device failed for good: a supervisor should start the program again
   kInterrupted = 130,
 };
 
-// Of a Status that ends a program. Valid models and devices fail only while they are loaded.
+// Of a Status that ends a program. Valid models fail only while they are loaded.
 constexpr ExitCode exit_code(Code code) noexcept {
   switch (code) {
     case Code::ok:
@@ -27,6 +28,8 @@ constexpr ExitCode exit_code(Code code) noexcept {
       return kModelFile;
     case Code::device:
       return kDevice;
+    case Code::device_lost:
+      return kDeviceLost;
     case Code::cancelled:
       return kInterrupted;
     default:

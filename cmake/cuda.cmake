@@ -1,0 +1,33 @@
+# ENGINE_CUDA_BUILD: whether the CUDA backend is built; if so the language CUDA is there, and
+# CMAKE_CUDA_ARCHITECTURES says for which cards. find_package(CUDAToolkit) has been tried in any case.
+find_package(CUDAToolkit QUIET)
+set(ENGINE_CUDA_BUILD OFF)
+if(ENGINE_CUDA STREQUAL ON)
+  set(ENGINE_CUDA_BUILD ON)
+elseif(ENGINE_CUDA STREQUAL AUTO AND CUDAToolkit_FOUND)
+  # A card that the driver makes visible. Without one, hours of nvcc would serve nobody here.
+  file(GLOB cards /dev/nvidia[0-9]* /dev/dxg)
+  if(cards)
+    set(ENGINE_CUDA_BUILD ON)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES native)
+    endif()
+  endif()
+endif()
+if(NOT ENGINE_CUDA_BUILD)
+  return()
+endif()
+
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  # Code for each, and PTX of the last for cards to come.
+  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120)
+endif()
+if(NOT DEFINED CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+list(JOIN CMAKE_CUDA_ARCHITECTURES " sm_" ENGINE_CUDA_ARCHITECTURES)
+string(REPLACE "-real" "" ENGINE_CUDA_ARCHITECTURES "sm_${ENGINE_CUDA_ARCHITECTURES}")

@@ -1,0 +1,196 @@
+#include "engine/cuda_runtime.h"
+
+#include <cctype>
+#include <cstdint>
+#include <cstdio>
+
+namespace engine::cuda {
+namespace {
+
+constexpr int kOldestCapability = 75;
+
+std::string describe(cudaError_t error) {
+  return std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ")";
+}
+
+Status device_error(const std::string& what) {
+  return Status(Code::device, "device cuda: " + what);
+}
+
+// 13000 is 13.0.
+std::string version(int v) {
+  return std::to_string(v / 1000) + "." + std::to_string(v % 1000 / 10);
+}
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    char hex[3];
+    std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    text += hex;
+    if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
+  }
+  return text;
+}
+
+std::string pci_text(const cudaDeviceProp& p) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%04x:%02x:%02x.0", static_cast<unsigned>(p.pciDomainID),
+                static_cast<unsigned>(p.pciBusID), static_cast<unsigned>(p.pciDeviceID));
+  return text;
+}
+
+bool same_text(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (std::tolower(static_cast<unsigned char>(a[i])) !=
+        std::tolower(static_cast<unsigned char>(b[i])))
+      return false;
+  return true;
+}
+
+// After these nothing works any more in this process's context. Source: the "sticky" errors of the CUDA
+// Runtime API's cudaError, whose text says that the process must be relaunched.
+bool is_sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorExternalDevice:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Card>> list_cards(const CudaCalls& calls) {
+  int driver = 0, runtime = 0, n = 0;
+  if (calls.driver_version(&driver) != cudaSuccess || driver == 0) {
+    calls.take_last_error();
+    return device_error("there is no NVIDIA driver");
+  }
+  calls.runtime_version(&runtime);
+  const cudaError_t counted = calls.device_count(&n);
+  if (counted != cudaSuccess) {
+    calls.take_last_error();
+    return device_error("the driver (CUDA " + version(driver) + ", this program has runtime " +
+                        version(runtime) + ") reports " + describe(counted));
+  }
+  if (n == 0) return device_error("the driver finds no card");
+  std::vector<Card> cards;
+  for (int i = 0; i < n; ++i) {
+    cudaDeviceProp p;
+    const cudaError_t error = calls.device_properties(&p, i);
+    if (error != cudaSuccess)
+      return device_error("card " + std::to_string(i) +
+                          " does not tell its properties: " + describe(error));
+    cards.push_back({i, p.name, 10 * p.major + p.minor, p.multiProcessorCount, p.totalGlobalMem,
+                     uuid_text(p.uuid), pci_text(p)});
+  }
+  return cards;
+}
+
+Result<Card> find_card(const std::vector<Card>& cards, std::string_view name) {
+  for (const Card& card : cards) {
+    if (!name.empty() && name != std::to_string(card.index) && !same_text(name, card.uuid) &&
+        !same_text(name, card.pci))
+      continue;
+    if (card.capability < kOldestCapability)
+      return device_error(card.name + " is sm_" + std::to_string(card.capability) +
+                          ", expected sm_" + std::to_string(kOldestCapability) + " or later");
+    return card;
+  }
+  std::string have;
+  for (const Card& card : cards)
+    have +=
+        "\n  " + std::to_string(card.index) + "  " + card.pci + "  " + card.uuid + "  " + card.name;
+  return device_error("there is no card \"" + std::string(name) + "\"; these are there:" + have);
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view name, const CudaCalls& calls) {
+  ENGINE_ASSIGN(const std::vector<Card> cards, list_cards(calls));
+  ENGINE_ASSIGN(Card card, find_card(cards, name));
+  std::unique_ptr<Runtime> runtime(new Runtime(calls, std::move(card)));
+  cudaError_t error = calls.set_device(runtime->card_.index);
+  if (error == cudaSuccess) error = calls.create_stream(&runtime->handle_);
+  if (error != cudaSuccess) return runtime->failure("start", error);
+  runtime->stream_ = Stream(runtime->handle_);
+  return runtime;
+}
+
+Runtime::~Runtime() {
+  collect();
+  if (handle_ != nullptr) calls_.destroy_stream(handle_);
+}
+
+std::string Runtime::name() const {
+  int driver = 0, runtime = 0;
+  calls_.driver_version(&driver);
+  calls_.runtime_version(&runtime);
+  char memory[32];
+  std::snprintf(memory, sizeof memory, "%.1f GiB", static_cast<double>(card_.n_bytes) / 0x1p30);
+  return "cuda " + card_.name + " (sm_" + std::to_string(card_.capability) + ", " +
+         std::to_string(card_.n_sms) + " SMs, " + memory + "; driver " + version(driver) +
+         ", runtime " + version(runtime) + "; built for " ENGINE_CUDA_ARCHITECTURES ")";
+}
+
+Result<Slab> Runtime::allocate(std::size_t n) {
+  collect();
+  void* memory = nullptr;
+  const cudaError_t error = calls_.allocate(&memory, n);
+  if (error == cudaErrorMemoryAllocation) {
+    calls_.take_last_error();
+    std::size_t free = 0, total = 0;
+    calls_.memory_info(&free, &total);
+    return Status(Code::out_of_memory, "device cuda: " + std::to_string(n) + " bytes asked for, " +
+                                           std::to_string(free) + " free of " +
+                                           std::to_string(total));
+  }
+  if (error != cudaSuccess) return failure("allocate", error);
+  return Slab(static_cast<std::byte*>(memory), [this](std::byte* m) {
+    const std::lock_guard lock(mutex_);
+    freed_.push_back(m);
+  });
+}
+
+void Runtime::collect() {
+  const std::lock_guard lock(mutex_);
+  for (std::byte* memory : freed_) calls_.free(memory);
+  freed_.clear();
+}
+
+void Runtime::upload(std::byte* to, const void* from, std::size_t n) {
+  if (stream_.ok())
+    stream_.latch("upload", calls_.copy(to, from, n, cudaMemcpyHostToDevice, handle_));
+}
+
+Status Runtime::download(void* to, const void* from, std::size_t n) {
+  if (!lost_.empty()) return Status(Code::device_lost, lost_);
+  if (stream_.ok())
+    stream_.latch("download", calls_.copy(to, from, n, cudaMemcpyDeviceToHost, handle_));
+  if (stream_.ok()) stream_.latch("the pass before", calls_.synchronize(handle_));
+  if (stream_.ok()) return {};
+  const Stream failed = std::exchange(stream_, Stream(handle_));
+  return failure(failed.failed_op(), static_cast<cudaError_t>(failed.error()));
+}
+
+Status Runtime::failure(const char* op, cudaError_t error) {
+  calls_.take_last_error();
+  const std::string message = "device cuda: " + std::string(op) + ": " + describe(error);
+  if (!is_sticky(error)) return Status(Code::device, message);
+  lost_ = message + "; the card's context is lost, only a new process can use it";
+  return Status(Code::device_lost, lost_);
+}
+
+}  // namespace engine::cuda
