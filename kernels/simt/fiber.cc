@@ -82,11 +82,8 @@ constexpr std::size_t kGuardBytes = 4096;
 constexpr std::size_t kStackBytes = std::size_t{16} << 10;
 constexpr std::size_t kGuardBytes = 0;
 #endif
-// Stacks a multiple of 4 KB apart would fight for the same sets of the first-level cache.
-constexpr std::size_t kColour = 5 * 64;
-constexpr int kColours = 12;
-constexpr std::size_t kStride = kGuardBytes + kStackBytes;
-static_assert(kColour * kColours < 4096);
+// Stacks a multiple of 4 KB apart would fight for the same sets of the first-level cache; guards need pages.
+constexpr std::size_t kStride = kStackBytes + (kGuardBytes > 0 ? kGuardBytes : 5 * 64);
 
 std::uint64_t* canary(const Fiber& fiber) { return static_cast<std::uint64_t*>(fiber.stack); }
 
@@ -164,9 +161,6 @@ Stacks::~Stacks() { ::munmap(memory_, bytes_); }
 void Stacks::assign(Fiber& fiber, int i) const {
   fiber.stack = memory_ + static_cast<std::size_t>(i) * kStride + kGuardBytes;
   fiber.stack_bytes = kStackBytes;
-  if constexpr (kGuardBytes == 0)
-    fiber.stack =
-        static_cast<std::byte*>(fiber.stack) + static_cast<std::size_t>(i % kColours) * kColour;
 }
 
 }  // namespace engine::simt
