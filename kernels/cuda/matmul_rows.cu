@@ -106,7 +106,7 @@ __global__ void quantized_rows_kernel(op::MatmulArgs a) {
     // 3 tree; it also keeps the lanes from overwriting what others still read
 #pragma unroll
     for (int c = 0; c < kColumns; ++c)
-      if (c < n_columns) y[c] = y[c] + segment_tree(terms[c]);
+      if (c < n_columns) y[c] = y[c] + segment_tree<1>(terms[c]);
   }
   if (o >= a.w.n_out || b != 0) return;
 #pragma unroll

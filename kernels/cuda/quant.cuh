@@ -1,7 +1,8 @@
-// What the quantised matmuls share: 16-bit activations as the operands of byte products, and the float
-// part of a term (op/matmul.h).
+// What the quantised matmuls share: unpacking of planes, 16-bit activations as the operands of byte
+// products, and the float part of a term (op/matmul.h).
 #pragma once
 
+#include "kernels/cuda/planes.h"
 #include "kernels/cuda/ptx.cuh"
 #include "kernels/op/matmul.h"
 #include "kernels/op/simd.h"
@@ -48,12 +49,99 @@ __device__ __forceinline__ float block_term(int first, int second, const BlockSc
   }
 }
 
-// The tree over a segment's terms, one in each of eight neighbouring lanes, which all get it. Absent terms
-// are +0: that differs from skipping them in the sign of a zero only, which no row's sum, begun at +0, shows.
+// The tree over a segment's terms, block b's in the lanes of which bits kStep .. 4*kStep say b; they all get
+// it. Absent terms are +0: that differs from skipping them in the sign of a zero only, which no row's sum,
+// begun at +0, shows.
+template <int kStep>
 __device__ __forceinline__ float segment_tree(float term) {
-  for (int step = 1; step < op::kSegmentBlocks; step *= 2)
+  for (int step = kStep; step < op::kSegmentBlocks * kStep; step *= 2)
     term = term + __shfl_xor_sync(kAllLanes, term, step);
   return term;
+}
+
+// A block of planes as stored.
+template <class Format>
+struct PackedBlock {
+  uint4 quants[Format::kQuants / 16];
+  unsigned bits[2];  // as many as the format has
+  unsigned head;     // d, dmin in the upper half
+  std::uint16_t scales;
+};
+
+template <class Format>
+__device__ __forceinline__ PackedBlock<Format> load_block(const std::byte* group,
+                                                          cuda::GroupLayout<Format> layout,
+                                                          int segment, int lane) {
+  PackedBlock<Format> block = {};
+  const auto load = [&]<class T>(int at) {
+    return load_streaming(reinterpret_cast<const T*>(group + at));
+  };
+  for (int i = 0; i < Format::kQuants / 16; ++i)
+    block.quants[i] = load.template operator()<uint4>(layout.quants_of(segment, lane, i));
+  if constexpr (Format::kBits == 4)
+    block.bits[0] = load.template operator()<unsigned>(layout.bits_of(segment, lane));
+  if constexpr (Format::kBits == 8) {
+    const uint2 bits = load.template operator()<uint2>(layout.bits_of(segment, lane));
+    block.bits[0] = bits.x;
+    block.bits[1] = bits.y;
+  }
+  block.scales = load.template operator()<std::uint16_t>(layout.scales_of(segment, lane));
+  const int head = layout.head_of(segment, lane % cuda::kGroup);
+  if constexpr (Format::kHead == 4) block.head = load.template operator()<unsigned>(head);
+  if constexpr (Format::kHead == 2) block.head = load.template operator()<std::uint16_t>(head);
+  return block;
+}
+
+__device__ __forceinline__ unsigned word(const uint4& v, int i) {
+  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+
+// True if quads are of signed bytes.
+template <class Format>
+inline constexpr bool kSigned = Format::kQuants == 32;
+
+// The four weights of quad k, plus kOffset.
+template <class Format>
+__device__ __forceinline__ unsigned quad(const PackedBlock<Format>& block, int k) {
+  if constexpr (kSigned<Format>) return word(block.quants[k / 4], k % 4);
+  const unsigned low = word(block.quants[0], k / 2) >> 4 * (k % 2) & 0x0F0F0F0Fu;
+  if constexpr (Format::kBits == 4)
+    return low | ((k < 4 ? block.bits[0] << (4 - k) : block.bits[0] >> (k - 4)) & 0x10101010u);
+  if constexpr (Format::kBits == 8) {
+    const unsigned bits = block.bits[k / 4];
+    const int from = 2 * (k % 4);
+    return low | ((from < 4 ? bits << (4 - from) : bits >> (from - 4)) & 0x30303030u);
+  }
+  return low;
+}
+
+// c + the products of a quad of weights and one of activations' high, or low, bytes.
+template <class Format>
+__device__ __forceinline__ int multiply_high(unsigned w, unsigned x, int c) {
+  return kSigned<Format> ? dp4a_s8s8(w, x, c) : dp4a_u8s8(w, x, c);
+}
+template <class Format>
+__device__ __forceinline__ int multiply_low(unsigned w, unsigned x, int c) {
+  return kSigned<Format> ? dp4a_s8u8(w, x, c) : dp4a_u8u8(w, x, c);
+}
+
+template <class Format>
+__device__ __forceinline__ BlockScales scales_of(const PackedBlock<Format>& block) {
+  const auto half = [](unsigned bits) {
+    return gguf::f32_from_f16(static_cast<std::uint16_t>(bits));
+  };
+  const int first = block.scales & 0xFF, second = block.scales >> 8;
+  if constexpr (Format::kHead == 0) return {half(block.scales), 0.0f, {1.0f, 1.0f}, {}};
+  if constexpr (Format::kHead == 4)
+    return {half(block.head),
+            half(block.head >> 16),
+            {static_cast<float>(first), 0.0f},
+            {static_cast<float>(second), 0.0f}};
+  return {half(block.head),
+          0.0f,
+          {static_cast<float>(static_cast<std::int8_t>(first)),
+           static_cast<float>(static_cast<std::int8_t>(second))},
+          {}};
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS
