@@ -26,3 +26,11 @@ namespace engine::cpu {
 class Pool;
 void rmsnorm(const op::RmsNormArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void rmsnorm(const op::RmsNormArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void rmsnorm(const op::RmsNormArgs&, Stream&);
+}  // namespace engine::simt

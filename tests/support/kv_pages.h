@@ -15,10 +15,14 @@ class TestPages {
  public:
   // Room for positions 0 .. n_positions-1 of each sequence.
   TestPages(const op::KvShape& shape, int n_sequences, int n_positions)
-      : shape_(shape), n_pages_((n_positions + op::kPage - 1) / op::kPage) {
-    for (int i = 0; i < n_sequences * n_pages_; ++i) storage_.emplace_back(shape.page_bytes());
-    for (Buffer<std::byte>& page : storage_) pages_.push_back(page.data());
-    for (int s = 0; s < n_sequences; ++s) tables_.push_back(pages_.data() + s * n_pages_);
+      : shape_(shape),
+        n_pages_((n_positions + op::kPage - 1) / op::kPage),
+        pages_(static_cast<std::size_t>(n_sequences * n_pages_)),
+        tables_(static_cast<std::size_t>(n_sequences)) {
+    for (std::size_t i = 0; i < pages_.size(); ++i)
+      pages_[i] = storage_.emplace_back(shape.page_bytes()).data();
+    for (std::size_t s = 0; s < tables_.size(); ++s)
+      tables_[s] = pages_.data() + s * static_cast<std::size_t>(n_pages_);
   }
 
   TestPages(TestPages&&) = default;  // no copies: the tables point into the storage
@@ -80,8 +84,8 @@ class TestPages {
   op::KvShape shape_;
   int n_pages_;
   std::vector<Buffer<std::byte>> storage_;
-  std::vector<std::byte*> pages_;          // [n_sequences, n_pages]
-  std::vector<std::byte* const*> tables_;  // [n_sequences]
+  Buffer<std::byte*> pages_;          // [n_sequences, n_pages]
+  Buffer<std::byte* const*> tables_;  // [n_sequences]
 };
 
 }  // namespace engine::test

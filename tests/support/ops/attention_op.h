@@ -23,8 +23,10 @@ class AttentionOp : public FloatOutput {
       : FloatOutput(count(static_cast<int>(shape.rows.size()), shape.n_h, shape.kv.d),
                     shape.misalign),
         shape_(std::move(shape)),
+        rows_(shape_.rows.size()),
         q_(y_.size(), shape_.misalign),
         pages_(shape_.kv, n_sequences(), n_positions()) {
+    std::copy(shape_.rows.begin(), shape_.rows.end(), rows_.begin());
     Random random(seed);
     // Scores of random keys then have variance 1, as with the model's 1/sqrt(d).
     random.fill_normal(q_, 1 / std::sqrt(static_cast<float>(shape_.kv.d)));
@@ -48,7 +50,10 @@ class AttentionOp : public FloatOutput {
     ref::attention(args(0, n_t()));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::attention(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    attention(args(first, n), context);
+  }
   std::string mismatch() const {
     const std::vector<double> head_tolerances = tolerances();
     return compare_output([&](std::size_t i) { return head_tolerances[i / count(shape_.kv.d)]; });
@@ -76,7 +81,7 @@ class AttentionOp : public FloatOutput {
  private:
   op::AttentionArgs args(int first, int n) {
     const std::size_t offset = count(first, shape_.n_h, shape_.kv.d);
-    return {q_.data() + offset, shape_.kv, pages_.pages(), shape_.rows.data() + first,
+    return {q_.data() + offset, shape_.kv, pages_.pages(), rows_.data() + first,
             y_.data() + offset, n,         shape_.n_h,     shape_.window};
   }
 
@@ -141,6 +146,7 @@ class AttentionOp : public FloatOutput {
   }
 
   Shape shape_;
+  Buffer<op::KvRow> rows_;
   Buffer<float> q_;
   TestPages pages_;
 };

@@ -36,8 +36,9 @@ class EmbeddingOp : public FloatOutput {
     ref::embedding(args(rows_, 0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) {
-    cpu::embedding(args(planes_ ? *planes_ : rows_, first, n), pool);
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    embedding(args(planes_ ? *planes_ : rows_, first, n), context);
   }
   std::string mismatch() const {
     return compare_output([](std::size_t) { return 0.0; });

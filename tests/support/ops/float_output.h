@@ -4,9 +4,11 @@
 //
 //   run_reference()          fills what mismatch() expects
 //   reset()                  before a run: outputs unwritten, inputs of in-place ops restored
-//   run(first, n, pool)      the CPU backend on rows first .. first+n-1 of n_t(); within Pool::run
+//   run(first, n, context)   the backend of a cpu::Pool (within Pool::run), cuda::Stream or simt::Stream on
+//                            rows first .. first+n-1 of n_t(); found by the context's namespace
 //   string mismatch()        "" if the last run agrees with the reference as the contract demands
 //   Bits bits()              the last run's results, to the bit
+//   bool guards_intact()     false if a run wrote outside of them
 //   size_t bytes()           memory that a run has to move, for a benchmark's GB/s
 //
 // and, where the op is made of them, for its GOP/s:
@@ -29,13 +31,14 @@ class FloatOutput {
     append_bits(bits, y_.span());
     return bits;
   }
+  bool guards_intact() const { return y_.guards_intact(); }
 
  protected:
   explicit FloatOutput(std::size_t n, std::size_t misalign = 0) : y_(n, misalign) {}
 
   template <class Tolerance>
   std::string compare_output(Tolerance tolerance) const {
-    if (!y_.guards_intact()) return "written outside the output";
+    if (!guards_intact()) return "written outside the output";
     return compare(expected_, y_.span(), tolerance);
   }
   double expected(std::size_t i) const { return static_cast<double>(expected_[i]); }

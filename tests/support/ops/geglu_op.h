@@ -40,7 +40,10 @@ class GegluOp : public FloatOutput {
     ref::geglu(args(0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::geglu(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    geglu(args(first, n), context);
+  }
   std::string mismatch() const {
     return compare_output([&](std::size_t i) {
       const double product = static_cast<double>(gate_[i]) * static_cast<double>(up_[i]);

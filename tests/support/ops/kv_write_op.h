@@ -18,9 +18,11 @@ class KvWriteOp {
 
   KvWriteOp(Shape shape, std::uint64_t seed)
       : shape_(std::move(shape)),
+        rows_(shape_.rows.size()),
         k_(shape_.rows.size() * row_size(), shape_.misalign),
         v_(k_.size(), shape_.misalign),
         pages_(shape_.kv, shape_.n_sequences, shape_.n_positions) {
+    std::copy(shape_.rows.begin(), shape_.rows.end(), rows_.begin());
     Random random(seed);
     random.fill_normal(k_);
     random.fill_normal(v_);
@@ -37,7 +39,10 @@ class KvWriteOp {
     ref::kv_write(args(0, n_t()));
     expected_ = bits();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::kv_write(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    kv_write(args(first, n), context);
+  }
   std::string mismatch() const {
     if (!pages_.guards_intact()) return "written outside a page";
     return compare_bits(expected_, bits());
@@ -48,6 +53,7 @@ class KvWriteOp {
     for (const Buffer<std::byte>& page : pages_.storage()) append_bits(bits, page.span());
     return bits;
   }
+  bool guards_intact() const { return pages_.guards_intact(); }
   std::size_t bytes() const { return (4 + shape_.kv.element_bytes()) * 2 * k_.size(); }
 
  private:
@@ -55,11 +61,12 @@ class KvWriteOp {
 
   op::KvWriteArgs args(int first, int n) {
     const std::size_t offset = count(first) * row_size();
-    return {k_.data() + offset, v_.data() + offset,         shape_.kv,
-            pages_.pages(),     shape_.rows.data() + first, n};
+    return {k_.data() + offset, v_.data() + offset,   shape_.kv,
+            pages_.pages(),     rows_.data() + first, n};
   }
 
   Shape shape_;
+  Buffer<op::KvRow> rows_;
   Buffer<float> k_, v_;
   TestPages pages_;
   Bits expected_;

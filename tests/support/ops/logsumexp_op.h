@@ -30,7 +30,10 @@ class LogSumExpOp : public FloatOutput {
     ref::logsumexp(args(0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::logsumexp(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    logsumexp(args(first, n), context);
+  }
   std::string mismatch() const {
     return compare_output([&](std::size_t t) {
       const float* row = logits_.data() + t * count(shape_.n_vocab);

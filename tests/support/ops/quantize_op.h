@@ -64,12 +64,16 @@ class QuantizeOp {
     ref::quantize(args(0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::quantize(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    quantize(args(first, n), context);
+  }
   std::string mismatch() const {
     if (!y_.guards_intact()) return "written outside the output";
     return compare_bits(expected_, y_.bits());
   }
   Bits bits() const { return y_.bits(); }
+  bool guards_intact() const { return y_.guards_intact(); }
   std::size_t bytes() const {
     return 4 * x_.size() + 2 * y_.q.size() + 4 * (y_.scale.size() + 2 * y_.sum16.size());
   }

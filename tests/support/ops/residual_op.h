@@ -32,7 +32,10 @@ class ResidualOp : public FloatOutput {
     ref::residual(args(0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::residual(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    residual(args(first, n), context);
+  }
   std::string mismatch() const {
     return compare_output([](std::size_t) { return 0.0; });
   }

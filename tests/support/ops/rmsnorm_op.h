@@ -40,7 +40,10 @@ class RmsNormOp : public FloatOutput {
     ref::rmsnorm(args(0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::rmsnorm(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    rmsnorm(args(first, n), context);
+  }
   std::string mismatch() const {
     const double roundings = shape_.n_i / 128 + 12;
     return compare_output(

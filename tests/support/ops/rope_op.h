@@ -40,7 +40,10 @@ class RopeOp : public FloatOutput {
     ref::rope(args(0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::rope(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    rope(args(first, n), context);
+  }
   std::string mismatch() const {
     const std::size_t d = static_cast<std::size_t>(shape_.d);
     return compare_output([&](std::size_t i) {

@@ -39,7 +39,10 @@ class SampleWeightsOp : public FloatOutput {
     ref::sample_weights(args(0, shape_.n));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::sample_weights(args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    sample_weights(args(first, n), context);
+  }
   std::string mismatch() const {
     return compare_output([&](std::size_t i) {
       const double below = static_cast<double>(logits_[i]) - static_cast<double>(kMax);
