@@ -35,7 +35,7 @@ class Bench {
     ENGINE_TRY(pass_.append(tokens));
     Status status;
     ENGINE_TRY(pool_.run([&] {
-      CpuOps ops{pool_};
+      CpuOps ops(pool_);
       if (log == nullptr) return pass_.layers(ops);
       TimedOps timed(ops, pass_.weights(), options_.matmuls, *log);
       log->begin_pass();

@@ -1,4 +1,4 @@
-// The ops of a backend with a stopwatch around each: satisfies ForwardOps, so neither the model nor
+// The simple ops of a backend with a stopwatch around each: satisfies ForwardOps, so neither the model nor
 // the kernels know of it.
 #pragma once
 
@@ -8,6 +8,7 @@
 
 #include "bench/op_bytes.h"
 #include "bench/stage_log.h"
+#include "engine/composed_ops.h"
 #include "engine/ops.h"
 #include "engine/weights.h"
 
@@ -18,7 +19,7 @@ namespace engine::bench {
 enum class Matmuls { together, each };
 
 template <ForwardOps Ops>
-class TimedOps {
+class TimedOps : public ComposedOps<TimedOps<Ops>> {
  public:
   // All must outlive the object. Matmuls are named after the role of their matrix in `weights`.
   TimedOps(Ops& ops, const Weights& weights, Matmuls matmuls, StageLog& log)

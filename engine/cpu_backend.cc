@@ -38,7 +38,7 @@ class CpuBackend : public Backend {
     pool_.parallel_for(batch.n_rows(), kRowsAPart, [&](int begin, int end) {
       angles_.fill(rows, begin, end, state.rope_global, state.rope_local);
     });
-    CpuOps ops{pool_};
+    CpuOps ops(pool_);
     embed(ops, config_, weights_, batch, state);
     layers(ops, config_, weights_, batch, state, 0, weights_.layers.size());
     return {};
@@ -48,7 +48,7 @@ class CpuBackend : public Backend {
 
   Status run_head(const float* hidden, int n_rows, float* logits) override {
     ENGINE_TRY(state_.reserve(config_, n_rows));
-    CpuOps ops{pool_};
+    CpuOps ops(pool_);
     head(ops, config_, weights_, hidden, n_rows, state_.get(), logits);
     return {};
   }

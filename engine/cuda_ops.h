@@ -15,8 +15,13 @@ struct CudaOps {
   void rmsnorm(const op::RmsNormArgs& a) { ENGINE_DEVICE_NS::rmsnorm(a, stream); }
   void quantize(const op::QuantizeArgs& a) { ENGINE_DEVICE_NS::quantize(a, stream); }
   void matmuls(std::span<const op::MatmulArgs> a) { ENGINE_DEVICE_NS::matmuls(a, stream); }
-  void rope(const op::RopeArgs& a) { ENGINE_DEVICE_NS::rope(a, stream); }
-  void kv_write(const op::KvWriteArgs& a) { ENGINE_DEVICE_NS::kv_write(a, stream); }
+  void norm_quantize(const op::NormQuantizeArgs& a) { ENGINE_DEVICE_NS::norm_quantize(a, stream); }
+  void residual_norm_quantize(const op::ResidualNormQuantizeArgs& a) {
+    ENGINE_DEVICE_NS::residual_norm_quantize(a, stream);
+  }
+  void qk_norm_rope_kv(const op::QkNormRopeKvArgs& a) {
+    ENGINE_DEVICE_NS::qk_norm_rope_kv(a, stream);
+  }
   void attention(const op::AttentionArgs& a) { ENGINE_DEVICE_NS::attention(a, stream); }
   void residual(const op::ResidualArgs& a) { ENGINE_DEVICE_NS::residual(a, stream); }
   void geglu(const op::GegluArgs& a) { ENGINE_DEVICE_NS::geglu(a, stream); }

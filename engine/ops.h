@@ -1,4 +1,4 @@
-// What a backend must offer for the forward pass: every op of kernels/op under its own name.
+// What a backend must offer for the forward pass: ops of kernels/op under their own names.
 #pragma once
 
 #include <span>
@@ -6,31 +6,35 @@
 #include "kernels/op/attention.h"
 #include "kernels/op/embedding.h"
 #include "kernels/op/geglu.h"
-#include "kernels/op/kv_write.h"
 #include "kernels/op/logsumexp.h"
 #include "kernels/op/matmul.h"
+#include "kernels/op/norm_quantize.h"
+#include "kernels/op/qk_norm_rope_kv.h"
 #include "kernels/op/quantize.h"
 #include "kernels/op/residual.h"
+#include "kernels/op/residual_norm_quantize.h"
 #include "kernels/op/rmsnorm.h"
-#include "kernels/op/rope.h"
 
 namespace engine {
 
 template <class Ops>
 concept ForwardOps = requires(Ops& ops, const op::EmbeddingArgs& embedding,
                               const op::RmsNormArgs& rmsnorm, const op::QuantizeArgs& quantize,
-                              std::span<const op::MatmulArgs> matmuls, const op::RopeArgs& rope,
-                              const op::KvWriteArgs& kv_write, const op::AttentionArgs& attention,
-                              const op::ResidualArgs& residual, const op::GegluArgs& geglu,
-                              const op::LogSumExpArgs& logsumexp) {
+                              const op::NormQuantizeArgs& norm_quantize,
+                              std::span<const op::MatmulArgs> matmuls,
+                              const op::QkNormRopeKvArgs& qk_norm_rope_kv,
+                              const op::AttentionArgs& attention, const op::ResidualArgs& residual,
+                              const op::ResidualNormQuantizeArgs& residual_norm_quantize,
+                              const op::GegluArgs& geglu, const op::LogSumExpArgs& logsumexp) {
   ops.embedding(embedding);
   ops.rmsnorm(rmsnorm);
   ops.quantize(quantize);
+  ops.norm_quantize(norm_quantize);
   ops.matmuls(matmuls);
-  ops.rope(rope);
-  ops.kv_write(kv_write);
+  ops.qk_norm_rope_kv(qk_norm_rope_kv);
   ops.attention(attention);
   ops.residual(residual);
+  ops.residual_norm_quantize(residual_norm_quantize);
   ops.geglu(geglu);
   ops.logsumexp(logsumexp);
 };

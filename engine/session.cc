@@ -143,7 +143,7 @@ Status Session::Impl::score_rows(const float* hidden_rows, std::span<const Token
     const int n = static_cast<int>(std::min<std::size_t>(kScoreRows, next.size() - first));
     ENGINE_TRY(compute_head(hidden_rows + first * width, n,
                             first_position + static_cast<int>(first), rows.data()));
-    CpuOps{*shared.pool}.logsumexp({rows.data(), lse, n, shared.config.n_vocab});
+    CpuOps(*shared.pool).logsumexp({rows.data(), lse, n, shared.config.n_vocab});
     for (std::size_t t = 0; t < static_cast<std::size_t>(n); ++t)
       out.push_back(rows[t * n_vocab + static_cast<std::size_t>(next[first + t])] - lse[t]);
   }

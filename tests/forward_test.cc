@@ -33,7 +33,7 @@ Regions evaluate(test::ForwardPass& pass, int n, cpu::Pool& pool) {
   EXPECT_TRUE(pass.append(std::vector<std::int32_t>(static_cast<std::size_t>(n), 5)).ok());
   Regions regions;
   const Status status = pool.run([&] {
-    CpuOps ops{pool};
+    CpuOps ops(pool);
     const std::uint64_t before = pool.n_regions();
     pass.layers(ops);
     regions.layers = pool.n_regions() - before;
