@@ -227,7 +227,8 @@ class Executor {
   Error error_;
   Statistics* statistics_ = nullptr;
   Meter* meter_ = nullptr;
-  char launch_order_ = 0;  // an address for ThreadSanitizer: host before threads before host
+  // Addresses for ThreadSanitizer: the host before all threads, all threads before the host.
+  char launch_begin_ = 0, launch_end_ = 0;
 };
 
 namespace {
@@ -325,11 +326,11 @@ Error Executor::run(const Launch& launch) {
   recent_ranges.fill({});
   adopt_current(host_);
   executor = this;
-  release_to(&launch_order_);
+  release_to(&launch_begin_);
   current = next(false);
   switch_fiber(host_, current->fiber);
   current = nullptr;
-  acquire_from(&launch_order_);
+  acquire_from(&launch_end_);
   executor = nullptr;
   if (error_.ok()) check_memory();
   if (!error_.ok()) abandon_threads();
@@ -444,8 +445,8 @@ void Executor::abandon_threads() {
   n_prepared_ = 0;
   for (int w = 0; w < n_warps_; ++w)
     for (Thread& thread : warps_[static_cast<std::size_t>(w)]->threads)
-      release_for(thread.fiber, &launch_order_);
-  acquire_from(&launch_order_);
+      release_for(thread.fiber, &launch_end_);
+  acquire_from(&launch_end_);
 }
 
 void Executor::check_memory() {
@@ -460,9 +461,9 @@ void Executor::thread_main() {
   for (;;) {
     // A fault unwinds the thread that meets it; the others are abandoned.
     try {
-      acquire_from(&executor->launch_order_);
+      acquire_from(&executor->launch_begin_);
       executor->launch_->body(executor->launch_->context);
-      release_to(&executor->launch_order_);
+      release_to(&executor->launch_end_);
       executor->exit_thread();
       continue;
     } catch (const Faulted&) {
@@ -472,7 +473,7 @@ void Executor::thread_main() {
       executor->error_ = {Fault::exception, "the kernel threw an exception"};
     }
     const Unwatched unwatched;
-    release_to(&executor->launch_order_);
+    release_to(&executor->launch_end_);
     switch_fiber(current->fiber, executor->host_);
   }
 }

@@ -27,16 +27,17 @@ namespace engine::simt {
 namespace {
 
 struct RaceTest : AllSchedules {
-  template <class... A>
-  int races(A&&... arguments) {
+  template <class... P, class... A>
+  int races(void (*kernel)(P...), const Grid& grid, dim3 block, std::size_t shared_bytes,
+            A... arguments) {
     const int before = n_reports;
-    expect_ok(run(device, std::forward<A>(arguments)...));
+    expect_ok(run(device, kernel, grid, block, shared_bytes, arguments...));
     return n_reports - before;
   }
-  template <class... A>
-  int cooperative_races(A&&... arguments) {
+  template <class... P, class... A>
+  int cooperative_races(void (*kernel)(P...), const Grid& grid, dim3 block, A... arguments) {
     const int before = n_reports;
-    expect_ok(run_cooperative(device, std::forward<A>(arguments)...));
+    expect_ok(run_cooperative(device, kernel, grid, block, 0, arguments...));
     return n_reports - before;
   }
   void SetUp() override {
@@ -151,10 +152,10 @@ TEST_P(RaceTest, AcrossBlocks) {
   Buffer<int> words(device, 128), out(device, 128);
   Buffer<unsigned> state(device, 1);
   state[0] = 0;
-  EXPECT_GT(
-      cooperative_races(blocks_kernel, 4, 32, 0, words.data(), out.data(), state.data(), false), 0);
-  EXPECT_EQ(
-      cooperative_races(blocks_kernel, 4, 32, 0, words.data(), out.data(), state.data(), true), 0);
+  EXPECT_GT(cooperative_races(blocks_kernel, 4, 32, words.data(), out.data(), state.data(), false),
+            0);
+  EXPECT_EQ(cooperative_races(blocks_kernel, 4, 32, words.data(), out.data(), state.data(), true),
+            0);
   EXPECT_GT(races(blocks_kernel, 4, 32, 0, words.data(), out.data(), state.data(), false), 0)
       << "not cooperative";
 }
