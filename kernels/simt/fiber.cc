@@ -78,13 +78,13 @@ constexpr std::uint64_t kCanary = 0x5AFE57AC5AFE57AC;
 #if defined(ENGINE_SIMT_ASAN) || defined(ENGINE_SIMT_TSAN) || !defined(__OPTIMIZE__)
 // Instrumented and unoptimised frames are several times larger. A guard page stops an overflow.
 constexpr std::size_t kStackBytes = std::size_t{64} << 10;
-constexpr std::size_t kGuardBytes = 4096;
+constexpr std::size_t kStackGuardBytes = 4096;
 #else
 constexpr std::size_t kStackBytes = std::size_t{16} << 10;
-constexpr std::size_t kGuardBytes = 0;
+constexpr std::size_t kStackGuardBytes = 0;
 #endif
 // Stacks a multiple of 4 KB apart would fight for the same sets of the first-level cache; guards need pages.
-constexpr std::size_t kStride = kStackBytes + (kGuardBytes > 0 ? kGuardBytes : 5 * 64);
+constexpr std::size_t kStride = kStackBytes + (kStackGuardBytes > 0 ? kStackGuardBytes : 5 * 64);
 
 std::uint64_t* canary(const Fiber& fiber) { return static_cast<std::uint64_t*>(fiber.stack); }
 
@@ -164,20 +164,20 @@ void adopt_current(Fiber& fiber) {
 #endif
 }
 
-Stacks::Stacks(int n) : bytes_(static_cast<std::size_t>(n) * kStride + kGuardBytes + 4096) {
+Stacks::Stacks(int n) : bytes_(static_cast<std::size_t>(n) * kStride + kStackGuardBytes + 4096) {
   void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<std::byte*>(memory);
-  if constexpr (kGuardBytes > 0)
+  if constexpr (kStackGuardBytes > 0)
     for (int i = 0; i < n; ++i)
-      ::mprotect(memory_ + static_cast<std::size_t>(i) * kStride, kGuardBytes, PROT_NONE);
+      ::mprotect(memory_ + static_cast<std::size_t>(i) * kStride, kStackGuardBytes, PROT_NONE);
 }
 
 Stacks::~Stacks() { ::munmap(memory_, bytes_); }
 
 void Stacks::assign(Fiber& fiber, int i) const {
-  fiber.stack = memory_ + static_cast<std::size_t>(i) * kStride + kGuardBytes;
+  fiber.stack = memory_ + static_cast<std::size_t>(i) * kStride + kStackGuardBytes;
   fiber.stack_bytes = kStackBytes;
 }
 
