@@ -184,6 +184,7 @@ class Executor {
   [[noreturn]] void fail(Fault fault, const std::string& message);
   void make_ready(Warp& warp, unsigned lanes);
   void complete(Block& block, unsigned id);
+  void made_progress() { n_idle_yields_ = 0; }
 
   Device& device() { return device_; }
   const Launch& launch() const { return *launch_; }
@@ -701,6 +702,7 @@ Group& meet(unsigned mask, const char* name, const void* in, void* out, Where wh
     return group;
   }
   complete(warp);
+  executor->made_progress();
   group.arrived = 0;
   ++group.generation;
   warp.waiting &= ~mask;
