@@ -1,8 +1,8 @@
 // Weights in planes, many columns, by the tensor cores' int8 products of the two bytes of an activation.
 //
 // grid: 64 rows of a matrix, all matrices one after the other, x 32 columns; block: 8 warps; a warp has a tile
-// of 16 rows x 16 columns, two mma tiles; shared memory: 4 blocks of 32 inputs (half a segment) of the 64 rows
-// and columns as signed bytes, and their scales. While one stage is multiplied the next one's memory is read
+// of 16 rows x 16 columns, two mma tiles; shared memory: 4 blocks of 32 inputs (half a segment) of the rows and
+// columns as signed bytes, and their scales. While one stage is multiplied the next one's memory is read
 // into registers, where weights stay packed.
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/quant.cuh"
@@ -210,14 +210,18 @@ __device__ void multiply(const op::MatmulArgs& a, int first_row) {
     if (first + kStageBlocks < n_blocks)
       share = load_share<Format>(a, first_row, t0, first + kStageBlocks);
     // 2 terms and the tree over half a segment; absent ones are +0, see segment_tree
-    Outputs sum, pair, term;
-    block_terms<Format>(stage, 0, warp_row, warp_column, sum);
-    block_terms<Format>(stage, 1, warp_row, warp_column, term);
-    add(sum, term);
-    block_terms<Format>(stage, 2, warp_row, warp_column, pair);
-    block_terms<Format>(stage, 3, warp_row, warp_column, term);
-    add(pair, term);
-    add(sum, pair);
+    Outputs sum;
+#pragma unroll 1
+    for (int b = 0; b < kStageBlocks; b += 2) {  // both at once would not fit the registers
+      Outputs pair, second;
+      block_terms<Format>(stage, b, warp_row, warp_column, pair);
+      block_terms<Format>(stage, b + 1, warp_row, warp_column, second);
+      add(pair, second);
+      if (b == 0)
+        sum = pair;
+      else
+        add(sum, pair);
+    }
     // 3 row
     if (first % op::kSegmentBlocks == 0) {
       first_half = sum;
