@@ -18,12 +18,12 @@ namespace {
 class Unwatched {
  public:
   explicit Unwatched(Fiber& fiber = current->fiber) : fiber_(fiber) {
-    ++fiber_.n_unwatched;
     watch_not();
+    ++fiber_.n_unwatched;
   }
   ~Unwatched() {
-    watch_again();
     --fiber_.n_unwatched;
+    watch_again();
   }
 
  private:
@@ -167,6 +167,8 @@ std::string describe_waits(const Block& block) {
 
 }  // namespace
 
+struct Faulted {};
+
 // Runs one launch at a time; keeps stacks from one to the next.
 class Executor {
  public:
@@ -196,6 +198,7 @@ class Executor {
   void start_block(Block& block);
   void finish_block(Block& block);
   void check_memory();
+  void abandon_threads();
   std::string describe_all_waits() const;
   Thread* next(bool leave_warp);
   int next_ready_warp(int from, bool backwards) const;
@@ -224,7 +227,8 @@ class Executor {
   Error error_;
   Statistics* statistics_ = nullptr;
   Meter* meter_ = nullptr;
-  char launch_order_ = 0;  // an address for ThreadSanitizer: host before threads before host
+  // Addresses for ThreadSanitizer: the host before all threads, all threads before the host.
+  char launch_begin_ = 0, launch_end_ = 0;
 };
 
 namespace {
@@ -244,6 +248,7 @@ Error Device::run(const Launch& launch) {
 }
 
 Executor::~Executor() {
+  const Unwatched unwatched(host_);
   for (const auto& warp : warps_)
     for (Thread& thread : warp->threads) release(thread.fiber);
 }
@@ -321,15 +326,14 @@ Error Executor::run(const Launch& launch) {
   recent_ranges.fill({});
   adopt_current(host_);
   executor = this;
-  release_to(&launch_order_);
+  release_to(&launch_begin_);
   current = next(false);
   switch_fiber(host_, current->fiber);
   current = nullptr;
-  acquire_from(&launch_order_);
+  acquire_from(&launch_end_);
   executor = nullptr;
   if (error_.ok()) check_memory();
-  // Abandoned fibers cannot be continued: they start anew.
-  if (!error_.ok()) n_prepared_ = 0;
+  if (!error_.ok()) abandon_threads();
   if (counts && error_.ok()) {
     meter.finish();
     statistics.kernel = launch.kernel;
@@ -436,6 +440,15 @@ void Executor::finish_block(Block& block) {
   if (n_started_ < n_blocks_) start_block(block);
 }
 
+// Abandoned fibers cannot be continued: they start anew. They touch nothing any more.
+void Executor::abandon_threads() {
+  n_prepared_ = 0;
+  for (int w = 0; w < n_warps_; ++w)
+    for (Thread& thread : warps_[static_cast<std::size_t>(w)]->threads)
+      release_for(thread.fiber, &launch_end_);
+  acquire_from(&launch_end_);
+}
+
 void Executor::check_memory() {
   if (const std::string damage = device_.memory.take_damage(); !damage.empty())
     error_ = {Fault::out_of_bounds, damage};
@@ -446,13 +459,22 @@ void Executor::check_memory() {
 void Executor::thread_main() {
   fiber_entered();
   for (;;) {
-    {
-      const Launch& launch = *executor->launch_;
-      acquire_from(&executor->launch_order_);
-      launch.body(launch.context);
-      release_to(&executor->launch_order_);
+    // A fault unwinds the thread that meets it; the others are abandoned.
+    try {
+      acquire_from(&executor->launch_begin_);
+      executor->launch_->body(executor->launch_->context);
+      release_to(&executor->launch_end_);
+      executor->exit_thread();
+      continue;
+    } catch (const Faulted&) {
+    } catch (const std::bad_alloc&) {
+      executor->error_ = {Fault::out_of_memory, "no memory for what the executor keeps"};
+    } catch (...) {
+      executor->error_ = {Fault::exception, "the kernel threw an exception"};
     }
-    executor->exit_thread();
+    const Unwatched unwatched;
+    release_to(&executor->launch_end_);
+    switch_fiber(current->fiber, executor->host_);
   }
 }
 
@@ -607,8 +629,7 @@ void Executor::exit_thread() {
 
 void Executor::fail(Fault fault, const std::string& message) {
   error_ = {fault, message};
-  switch_fiber(current->fiber, host_);
-  __builtin_unreachable();
+  throw Faulted();
 }
 
 // --- rendezvous ---------------------------------------------------------------------------------

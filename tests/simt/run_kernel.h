@@ -50,8 +50,15 @@ inline std::string schedule_name(const ::testing::TestParamInfo<Schedule>& info)
   return "";
 }
 
+// One device for the whole program: ThreadSanitizer takes milliseconds to make a fiber.
+inline Device& shared_device() {
+  static Device device;
+  return device;
+}
+
 struct AllSchedules : ::testing::TestWithParam<Schedule> {
-  Device device{{.order = GetParam().order, .seed = GetParam().seed}};
+  Device& device = shared_device();
+  void SetUp() override { device.options = {.order = GetParam().order, .seed = GetParam().seed}; }
 };
 
 #define INSTANTIATE_SCHEDULES(suite)                                              \
