@@ -295,7 +295,7 @@ ENGINE_HD inline float decode(const Block& block, int i) {
 // Calls visitor.template operator()<Block>() with the block struct of a quantised type that has one
 // above; returns false for any other type.
 template <class Visitor>
-bool visit_block(Type type, Visitor&& visitor) {
+ENGINE_HD bool visit_block(Type type, Visitor&& visitor) {
   switch (type) {
     case Type::q4_0:
       visitor.template operator()<BlockQ4_0>();

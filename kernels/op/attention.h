@@ -18,6 +18,17 @@
 
 namespace engine::op {
 
+// How the device backends spread the tiles of few rows over the card: `n` blocks share those of a
+// (row, KV head), and hand each tile's result over unmerged. One split needs nothing else.
+inline constexpr int kMaxSplitRows = 8;  // a call with more rows is never split
+struct AttentionSplit {
+  int n = 1;
+  int max_tiles = 0;             // no row sees more tiles
+  float* sums = nullptr;         // [n_t, n_h, max_tiles, 2]: m and l
+  float* values = nullptr;       // [n_t, n_h, max_tiles, d]: o; aligned to 8 bytes
+  unsigned* arrivals = nullptr;  // [n_t, n_h], 0 before the first call; a call leaves them 0
+};
+
 struct AttentionArgs {
   const float* q;  // [n_t, n_h, d]
   KvShape shape;
@@ -25,7 +36,8 @@ struct AttentionArgs {
   const KvRow* rows;  // [n_t]
   float* out;         // [n_t, n_h * d]
   int n_t, n_h;
-  int window;  // keys visible on a local layer; 0: all (global layer)
+  int window;                 // keys visible on a local layer; 0: all (global layer)
+  AttentionSplit split = {};  // device backends only
 };
 
 }  // namespace engine::op
@@ -37,3 +49,11 @@ namespace engine::cpu {
 class Pool;
 void attention(const op::AttentionArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void attention(const op::AttentionArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void attention(const op::AttentionArgs&, Stream&);
+}  // namespace engine::simt

@@ -27,3 +27,11 @@ namespace engine::cpu {
 class Pool;
 void embedding(const op::EmbeddingArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void embedding(const op::EmbeddingArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void embedding(const op::EmbeddingArgs&, Stream&);
+}  // namespace engine::simt

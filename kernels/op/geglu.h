@@ -28,3 +28,11 @@ namespace engine::cpu {
 class Pool;
 void geglu(const op::GegluArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void geglu(const op::GegluArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void geglu(const op::GegluArgs&, Stream&);
+}  // namespace engine::simt

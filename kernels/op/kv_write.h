@@ -26,3 +26,11 @@ namespace engine::cpu {
 class Pool;
 void kv_write(const op::KvWriteArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void kv_write(const op::KvWriteArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void kv_write(const op::KvWriteArgs&, Stream&);
+}  // namespace engine::simt

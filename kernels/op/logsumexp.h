@@ -22,3 +22,11 @@ namespace engine::cpu {
 class Pool;
 void logsumexp(const op::LogSumExpArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void logsumexp(const op::LogSumExpArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void logsumexp(const op::LogSumExpArgs&, Stream&);
+}  // namespace engine::simt

@@ -49,3 +49,11 @@ namespace engine::cpu {
 class Pool;
 void quantize(const op::QuantizeArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void quantize(const op::QuantizeArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void quantize(const op::QuantizeArgs&, Stream&);
+}  // namespace engine::simt

@@ -20,3 +20,11 @@ namespace engine::cpu {
 class Pool;
 void residual(const op::ResidualArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void residual(const op::ResidualArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void residual(const op::ResidualArgs&, Stream&);
+}  // namespace engine::simt

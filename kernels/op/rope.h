@@ -25,3 +25,11 @@ namespace engine::cpu {
 class Pool;
 void rope(const op::RopeArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void rope(const op::RopeArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void rope(const op::RopeArgs&, Stream&);
+}  // namespace engine::simt

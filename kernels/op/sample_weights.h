@@ -26,3 +26,11 @@ namespace engine::cpu {
 class Pool;
 void sample_weights(const op::SampleWeightsArgs&, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void sample_weights(const op::SampleWeightsArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void sample_weights(const op::SampleWeightsArgs&, Stream&);
+}  // namespace engine::simt

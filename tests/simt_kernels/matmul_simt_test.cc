@@ -198,5 +198,72 @@ TEST(MatmulSimt, SpecialScales) {
   });
 }
 
+// What launches asked of memory while this existed.
+class Statistics {
+ public:
+  Statistics() {
+    simt_device().launches.clear();
+    simt_device().options.statistics = true;
+  }
+  ~Statistics() { simt_device().options.statistics = false; }
+  const std::vector<simt::Statistics>& launches() const { return simt_device().launches; }
+};
+
+// The matrices of the 270M model, the head's rows reduced: 8 lanes get a head of planes in one request, every other
+// byte is asked for once by `passes` launches' blocks.
+void check_traffic(const std::vector<MatmulOp::Shape>& shapes, std::uint64_t passes) {
+  std::vector<MatmulOp> ops;
+  std::vector<op::MatmulArgs> args;
+  simt::Stream stream(simt_device());
+  ops.reserve(shapes.size());
+  for (const MatmulOp::Shape& shape : shapes) {
+    ops.emplace_back(shape, 1);
+    args.push_back(ops.back().args(0, shape.n_t, stream));
+  }
+  const Statistics statistics;
+  simt::matmuls(args, stream);
+  ASSERT_TRUE(stream.error().ok()) << stream.error().message;
+  ASSERT_EQ(statistics.launches().size(), 1u);
+  const simt::Statistics& launch = statistics.launches().front();
+  EXPECT_GE(launch.loads.sector_efficiency(), 0.95);
+  EXPECT_LE(launch.worst_ways(), 2) << "at line " << launch.worst_conflict.line;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const MatmulOp::Shape& shape = shapes[i];
+    SCOPED_TRACE(label(shape));
+    const simt::BufferTraffic* weights = launch.buffer(args[i].w.data);
+    ASSERT_NE(weights, nullptr);
+    // No group of these has padding.
+    EXPECT_EQ(weights->unique_loaded_bytes, ops[i].bytes());
+    const int head = shape.type == Type::q4_k ? 4 : shape.type == Type::q6_k ? 2 : 0;
+    const std::uint64_t heads = count(shape.n_out, shape.n_in / op::kSegment, head);
+    EXPECT_EQ(weights->loaded_bytes, passes * (ops[i].bytes() + 7 * heads));
+  }
+}
+
+TEST(MatmulSimt, WeightsAreReadOnceByFewColumns) {
+  constexpr Layout kPlanes = Layout::device_planes;
+  for (const int n_t : {1, 2, 4, 8}) {
+    check_traffic({{Type::q5_0, kPlanes, 1024, 640, n_t},
+                   {Type::q5_0, kPlanes, 256, 640, n_t},
+                   {Type::q8_0, kPlanes, 256, 640, n_t}},
+                  1);
+    check_traffic({{Type::q5_0, kPlanes, 2048, 640, n_t}, {Type::q5_0, kPlanes, 2048, 640, n_t}},
+                  1);
+    check_traffic({{Type::q4_k, kPlanes, 640, 1024, n_t}}, 1);
+    check_traffic({{Type::q4_k, kPlanes, 640, 2048, n_t}}, 1);
+    check_traffic({{Type::q6_k, kPlanes, 640, 2048, n_t}}, 1);
+  }
+  // Enough rows for a warp to have several groups: 8,192 groups are a warp's each.
+  check_traffic({{Type::q8_0, kPlanes, 4 * 2 * 8192, 640, 1}}, 1);
+}
+
+TEST(MatmulSimt, WeightsAreReadOncePerTileOfColumns) {
+  constexpr Layout kPlanes = Layout::device_planes;
+  for (const int n_t : {9, 33})
+    for (const auto& [type, n_in] :
+         {std::pair(Type::q8_0, 640), {Type::q5_0, 640}, {Type::q4_k, 1024}, {Type::q6_k, 2048}})
+      check_traffic({{type, kPlanes, 192, n_in, n_t}}, n_t > 32 ? 2 : 1);
+}
+
 }  // namespace
 }  // namespace engine::test

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include "kernels/cpu/planes.h"
 #include "kernels/cuda/planes.h"
@@ -11,6 +13,9 @@
 #include "tests/support/buffer.h"
 #include "tests/support/random.h"
 
+namespace engine::cpu {
+class Pool;
+}
 namespace engine::test {
 
 inline constexpr std::array kQuantizedTypes = {
@@ -96,6 +101,14 @@ inline void fill_random(Weights& weights, Random& random) {
     if (type == gguf::Type::f16) std::memcpy(bytes + i, &f16, element);
     if (type == gguf::Type::bf16) std::memcpy(bytes + i, &bf16, element);
   }
+}
+
+// What a backend, told by its context, reads of a matrix: rows, or planes if they are its own.
+template <class Context>
+const Weights& readable(const Weights& rows, const std::optional<Weights>& planes, const Context&) {
+  if (!planes) return rows;
+  const bool of_device = planes->matrix().layout == op::Layout::device_planes;
+  return of_device == std::is_same_v<Context, cpu::Pool> ? rows : *planes;
 }
 
 // The same matrix in another layout, which the type must have.

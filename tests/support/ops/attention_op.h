@@ -17,6 +17,7 @@ class AttentionOp : public FloatOutput {
     int window;
     std::vector<op::KvRow> rows;
     std::size_t misalign = 0;  // of q and out
+    int n_splits = 1;          // on devices
   };
 
   AttentionOp(Shape shape, std::uint64_t seed)
@@ -25,7 +26,8 @@ class AttentionOp : public FloatOutput {
         shape_(std::move(shape)),
         rows_(shape_.rows.size()),
         q_(y_.size(), shape_.misalign),
-        pages_(shape_.kv, n_sequences(), n_positions()) {
+        pages_(shape_.kv, n_sequences(), n_positions()),
+        split_(shape_.n_splits, n_tiles(), count(n_t(), shape_.n_h), shape_.kv.d) {
     std::copy(shape_.rows.begin(), shape_.rows.end(), rows_.begin());
     Random random(seed);
     // Scores of random keys then have variance 1, as with the model's 1/sqrt(d).
@@ -44,7 +46,10 @@ class AttentionOp : public FloatOutput {
     return shape_.window > 0 ? std::max(0, row.pos - shape_.window + 1) : 0;
   }
 
-  void reset() { y_.poison(); }
+  void reset() {
+    y_.poison();
+    split_.reset();
+  }
   void run_reference() {
     reset();
     ref::attention(args(0, n_t()));
@@ -78,16 +83,54 @@ class AttentionOp : public FloatOutput {
     return keys * 2 * count(shape_.n_h, shape_.kv.d);
   }
 
+  bool guards_intact() const { return FloatOutput::guards_intact() && split_.is_clean(); }
+
  private:
+  // Where the blocks of a split hand their tiles over.
+  class Split {
+   public:
+    Split(int n, int max_tiles, std::size_t n_queries, int d)
+        : n_(n),
+          max_tiles_(max_tiles),
+          sums_(n > 1 ? n_queries * count(max_tiles, 2) : 0),
+          values_(n > 1 ? n_queries * count(max_tiles, d) : 0),
+          arrivals_(n > 1 ? n_queries : 0) {}
+    void reset() {
+      sums_.poison(), values_.poison();
+      std::fill(arrivals_.begin(), arrivals_.end(), 0u);
+    }
+    op::AttentionSplit split() {
+      return {n_, max_tiles_, sums_.data(), values_.data(), arrivals_.data()};
+    }
+    // Nothing written outside, and ready for the next call.
+    bool is_clean() const {
+      return sums_.guards_intact() && values_.guards_intact() && arrivals_.guards_intact() &&
+             std::all_of(arrivals_.begin(), arrivals_.end(), [](unsigned n) { return n == 0; });
+    }
+
+   private:
+    int n_, max_tiles_;
+    Buffer<float> sums_, values_;
+    Buffer<unsigned> arrivals_;
+  };
+
   op::AttentionArgs args(int first, int n) {
     const std::size_t offset = count(first, shape_.n_h, shape_.kv.d);
-    return {q_.data() + offset, shape_.kv, pages_.pages(), rows_.data() + first,
-            y_.data() + offset, n,         shape_.n_h,     shape_.window};
+    return {q_.data() + offset,   shape_.kv,          pages_.pages(),
+            rows_.data() + first, y_.data() + offset, n,
+            shape_.n_h,           shape_.window,      split_.split()};
   }
 
   int n_sequences() const {
     int n = 1;
     for (const op::KvRow& row : shape_.rows) n = std::max(n, row.sequence + 1);
+    return n;
+  }
+  // The most that a row sees.
+  int n_tiles() const {
+    int n = 0;
+    for (const op::KvRow& row : shape_.rows)
+      n = std::max(n, row.attend_until / op::kPage - first_visible(row) / op::kPage + 1);
     return n;
   }
   int n_positions() const {
@@ -149,6 +192,7 @@ class AttentionOp : public FloatOutput {
   Buffer<op::KvRow> rows_;
   Buffer<float> q_;
   TestPages pages_;
+  Split split_;
 };
 
 }  // namespace engine::test

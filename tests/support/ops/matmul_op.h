@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <type_traits>
 
 #include "kernels/op/matmul.h"
 #include "kernels/ref/weights.h"
@@ -56,10 +55,8 @@ class MatmulOp : public FloatOutput {
   }
   // Columns first .. first+n-1.
   template <class Context>
-  op::MatmulArgs args(int first, int n, const Context&) {
-    const bool cpu_planes = shape_.layout != op::Layout::device_planes;
-    const bool reads_planes = planes_ && std::is_same_v<Context, cpu::Pool> == cpu_planes;
-    return args(reads_planes ? *planes_ : rows_, first, n);
+  op::MatmulArgs args(int first, int n, const Context& context) {
+    return args(readable(rows_, planes_, context), first, n);
   }
   std::string mismatch() const {
     const std::vector<double> sizes = sums_of_magnitudes();

@@ -1,0 +1,77 @@
+#include <limits>
+
+#include "tests/support/ops/qk_norm_rope_kv_op.h"
+#include "tests/support/simt_suite.h"
+
+namespace engine::test {
+namespace {
+
+constexpr op::KvType kTypes[] = {op::KvType::f16, op::KvType::f32};
+
+std::vector<op::KvRow> rows_from(int first, int n) {
+  std::vector<op::KvRow> rows;
+  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
+  return rows;
+}
+
+TEST(QkNormRopeKvSimt, HeadShapes) {
+  for (const op::KvType type : kTypes)
+    for (const int d : {2, 16, 72, 256})
+      for (const auto& [n_h, n_kv] : {std::pair{1, 1}, {4, 1}, {4, 2}, {3, 3}}) {
+        SCOPED_TRACE(std::to_string(n_h) + " and " + std::to_string(n_kv) + " of " +
+                     std::to_string(d));
+        verify_simt(QkNormRopeKvOp({.kv = {n_kv, d, type},
+                                    .n_h = n_h,
+                                    .rows = rows_from(63, 2),
+                                    .n_sequences = 1,
+                                    .n_positions = 128},
+                                   1));
+      }
+}
+
+TEST(QkNormRopeKvSimt, Rows) {
+  for (const int n_t : {0, 1, 5, 66})
+    verify_simt(QkNormRopeKvOp({.kv = {1, 16, op::KvType::f16},
+                                .n_h = 2,
+                                .rows = rows_from(0, n_t),
+                                .n_sequences = 1,
+                                .n_positions = 128},
+                               2));
+}
+
+TEST(QkNormRopeKvSimt, Sequences) {
+  verify_simt(QkNormRopeKvOp({.kv = {2, 32, op::KvType::f16},
+                              .n_h = 4,
+                              .rows = {{0, 0, 0}, {63, 63, 0}, {64, 64, 1}, {127, 127, 1}},
+                              .n_sequences = 2,
+                              .n_positions = 128},
+                             3));
+}
+
+TEST(QkNormRopeKvSimt, AnyAlignment) {
+  for (const op::KvType type : kTypes)
+    verify_simt(QkNormRopeKvOp({.kv = {1, 72, type},
+                                .n_h = 3,
+                                .rows = rows_from(9, 2),
+                                .n_sequences = 1,
+                                .n_positions = 64,
+                                .misalign = 3},
+                               4));
+}
+
+TEST(QkNormRopeKvSimt, NonFinite) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e30f}) {
+    QkNormRopeKvOp op({.kv = {2, 16, op::KvType::f16},
+                       .n_h = 4,
+                       .rows = rows_from(1, 3),
+                       .n_sequences = 1,
+                       .n_positions = 64},
+                      5);
+    op.q()[5] = op.k()[40] = op.v()[70] = bad;
+    verify_simt(op);
+  }
+}
+
+}  // namespace
+}  // namespace engine::test
