@@ -193,18 +193,22 @@ __device__ __forceinline__ void add_products(const float4* x, const float2& pair
 }
 
 // The partial scores of the warp's segment. Keys outside of `seen` are not read.
-template <int kQueries, class Element>
+template <int kHeadDim, int kQueries, class Element>
 __device__ __forceinline__ void tile_scores(const Element* keys, const Part& part,
                                             const Slots& seen, Shared<kQueries>* shared) {
   const int segment = warp_index(), slot = 2 * lane_index();
-  const int first = segment * op::kHeadSegment, last = min(part.d, first + op::kHeadSegment);
+  static_assert(kHeadDim % op::kHeadSegment == 0);
+  const int first = segment * op::kHeadSegment;
+  const int n = kHeadDim > 0 ? op::kHeadSegment : min(op::kHeadSegment, part.d - first);
   float2 p[kQueries] = {};
-  if (slot + 1 >= seen.first && slot < seen.last) {
+  const bool first_seen = seen.has(slot), second_seen = seen.has(slot + 1);
+  if (first_seen || second_seen) {
     const auto* q = reinterpret_cast<const float4*>(queries_of(shared)) + first * (kQueries / 4);
     const Element* key = keys + static_cast<std::ptrdiff_t>(first) * op::kPage + slot;
 #pragma unroll 8
-    for (int i = 0; i < last - first; ++i)
-      add_products<kQueries>(q + i * (kQueries / 4), load_kv_pair(key + i * op::kPage), p);
+    for (int i = 0; i < n; ++i)
+      add_products<kQueries>(q + i * (kQueries / 4),
+                             load_keys(key + i * op::kPage, first_seen, second_seen), p);
   }
   auto* scores =
       reinterpret_cast<float2*>(scores_of(shared, part) + segment * kQueries * op::kPage + slot);
@@ -294,7 +298,7 @@ __device__ __forceinline__ void tile_values(const Element* values, const Part& p
       float2 sum[kQueries];
 #pragma unroll
       for (int r = 0; r < kQueries; ++r) sum[r] = o[r];
-      add_products<kQueries>(shared->weights[j], load_kv_pair(value + j * part.d), sum);
+      add_products<kQueries>(shared->weights[j], load_values(value + j * part.d), sum);
 #pragma unroll
       for (int r = 0; r < kQueries; ++r) {
         const int row = r / part.n_heads;
@@ -307,12 +311,12 @@ __device__ __forceinline__ void tile_values(const Element* values, const Part& p
   add_for_some(seen.any.first, min(seen.any.last, seen.all.first));
 #pragma unroll 8
   for (int j = seen.all.first; j < seen.all.last; ++j)
-    add_products<kQueries>(shared->weights[j], load_kv_pair(value + j * part.d), o);
+    add_products<kQueries>(shared->weights[j], load_values(value + j * part.d), o);
   add_for_some(max(seen.any.first, max(seen.all.first, seen.all.last)), seen.any.last);
 }
 
 // All tiles of the block's split that the run sees. O: what the thread's dims have gathered.
-template <int kQueries, class Element>
+template <class Element, int kHeadDim, int kQueries>
 __device__ __forceinline__ void attend(const op::AttentionArgs& a, const Part& part, const Run& run,
                                        int n_splits, Shared<kQueries>* shared,
                                        float2 (&O)[kQueries]) {
@@ -326,7 +330,7 @@ __device__ __forceinline__ void attend(const op::AttentionArgs& a, const Part& p
     if (seen.any.none()) continue;
     const auto* page = reinterpret_cast<const Element*>(load_readonly(pages + tile));
     // 1 scores
-    tile_scores(page + head, part, seen.any, shared);
+    tile_scores<kHeadDim>(page + head, part, seen.any, shared);
     __syncthreads();
     // 2 weights
     weigh(a, part, run, tile, n_splits > 1, shared);
@@ -440,7 +444,7 @@ __global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>())
   if (gridDim.z == 1) {
     for (int r = 0; r < part.n_rows;) {
       const Run run = run_from(shared, part, r);
-      attend<kQueries, Element>(a, part, run, 1, shared, O);
+      attend<Element, kHeadDim>(a, part, run, 1, shared, O);
       r = run.last;
     }
   } else {  // blocks of one row
@@ -448,7 +452,7 @@ __global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>())
     const int n_tiles = (run.end - 1) / op::kPage - run.begin / op::kPage + 1;
     const int n_splits = min(static_cast<int>(gridDim.z), n_tiles);
     if (static_cast<int>(blockIdx.z) >= n_splits) return;
-    attend<kQueries, Element>(a, part, run, n_splits, shared, O);
+    attend<Element, kHeadDim>(a, part, run, n_splits, shared, O);
     is_merged = n_splits > 1;
     if (is_merged) {
       if (!is_last(a, part, n_splits, shared)) return;

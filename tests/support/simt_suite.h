@@ -74,8 +74,7 @@ Bits cpu_bits(Op& op) {
 }
 
 template <class Op>
-void verify_simt(Op&& op) {
-  const Bits expected = cpu_bits(op);
+void verify_simt(Op&& op, const Bits& expected) {
   const auto check = [&](const SimtSchedule& schedule, int rows_per_call) {
     SCOPED_TRACE(std::string(schedule.name) + ", " + std::to_string(rows_per_call) +
                  " rows a call");
@@ -86,6 +85,11 @@ void verify_simt(Op&& op) {
   for (const SimtSchedule& schedule : kSimtSchedules) check(schedule, std::max(1, op.n_t()));
   for (const int rows_per_call : {1, 3})
     if (op.n_t() > rows_per_call) check(kSimtSchedules[3], rows_per_call);
+}
+
+template <class Op>
+void verify_simt(Op&& op) {
+  verify_simt(op, cpu_bits(op));
 }
 
 }  // namespace engine::test
