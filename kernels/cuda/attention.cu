@@ -471,9 +471,10 @@ constexpr int max_threads() {
   return kHeadDim > 0 ? kHeadDim / 2 : kQueries == kManyQueries ? kMaxManyDims / 2 : 512;
 }
 
-// heads, rows: of a block, heads * rows <= kQueries.
+// heads, rows: of a block, heads * rows <= kQueries. One block per multiprocessor is enough to ask
+// for: asked for none, ptxas spills to have more of them.
 template <class Element, int kHeadDim, int kQueries>
-__global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>())
+__global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>(), 1)
     attention_kernel(op::AttentionArgs a, int heads, int rows) {
   auto* const shared = dynamic_shared<Shared<kQueries>>();
   const Part part = part_of<kHeadDim>(a, heads, rows);
