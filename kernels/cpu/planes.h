@@ -103,10 +103,10 @@ struct Group {
   }
 };
 
-// Calls fn.operator()<Format>() and returns true if the type has this layout of planes.
+// Calls fn.operator()<Format>() and returns true if the type has this layout of planes here.
 template <class Fn>
 [[gnu::always_inline]] inline bool visit_format(gguf::Type type, op::Layout layout, const Fn& fn) {
-  if (layout == op::Layout::rows) return false;
+  if (layout == op::Layout::rows || layout == op::Layout::device_planes) return false;
   if (layout == op::Layout::split_planes) {
     if (type != gguf::Type::q8_0) return false;
     fn.template operator()<Q8_0SplitPlanes>();

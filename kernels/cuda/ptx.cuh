@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #if !defined(ENGINE_DEVICE_NS)
@@ -108,7 +109,8 @@ __device__ __forceinline__ T load_streaming(const T* p ENGINE_WHERE) {
 }
 
 template <class T>
-__device__ __forceinline__ void store_global(T* p, const T& value ENGINE_WHERE) {
+__device__ __forceinline__ void store_global(T* p,
+                                             const std::type_identity_t<T>& value ENGINE_WHERE) {
 #if defined(__CUDACC__)
   *reinterpret_cast<WordsOf<T>*>(p) = copy_bits<WordsOf<T>>(value);
 #else
@@ -146,7 +148,8 @@ __device__ __forceinline__ T load_shared(const T* p ENGINE_WHERE) {
 }
 
 template <class T>
-__device__ __forceinline__ void store_shared(T* p, const T& value ENGINE_WHERE) {
+__device__ __forceinline__ void store_shared(T* p,
+                                             const std::type_identity_t<T>& value ENGINE_WHERE) {
 #if defined(__CUDACC__)
   *reinterpret_cast<WordsOf<T>*>(p) = copy_bits<WordsOf<T>>(value);
 #else

@@ -42,3 +42,15 @@ void matmul(const op::MatmulArgs&, Pool&);
 // Each as if by itself, all in one parallel loop. No output overlaps another's input or output.
 void matmuls(std::span<const op::MatmulArgs>, Pool&);
 }  // namespace engine::cpu
+namespace engine::cuda {
+class Stream;
+void matmul(const op::MatmulArgs&, Stream&);
+// Each as if by itself. No output overlaps another's input or output.
+void matmuls(std::span<const op::MatmulArgs>, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void matmul(const op::MatmulArgs&, Stream&);
+// Each as if by itself. No output overlaps another's input or output.
+void matmuls(std::span<const op::MatmulArgs>, Stream&);
+}  // namespace engine::simt

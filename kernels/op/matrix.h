@@ -14,6 +14,8 @@ enum class Layout {
   // Groups of 16 interleaved rows, see kernels/cpu/planes.h:
   planes,        // Q8_0, Q5_0, Q4_K and Q6_K
   split_planes,  // Q8_0, the high nibbles of all rows before the low ones
+  // Groups of 4 interleaved rows, see kernels/cuda/planes.h:
+  device_planes,  // Q8_0, Q5_0, Q4_K and Q6_K
 };
 
 struct Matrix {
