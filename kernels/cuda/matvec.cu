@@ -185,7 +185,8 @@ __device__ void multiply(const op::MatmulArgs& a, int block) {
 }
 
 template <int kColumns>
-__global__ void __launch_bounds__(kThreads, 4) matvec_kernel(const __grid_constant__ Batch all) {
+__global__ void __launch_bounds__(kThreads, kColumns == kMatvecColumns ? 3 : 4)
+    matvec_kernel(const __grid_constant__ Batch all) {
   const int m = all.find(static_cast<int>(blockIdx.x));
   const op::MatmulArgs& a = all.of[m];
   const int block = static_cast<int>(blockIdx.x) - all.first_block[m];
