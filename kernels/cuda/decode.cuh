@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "gguf/types.h"
+#include "kernels/cuda/planes.h"
 #include "kernels/cuda/ptx.cuh"
 #include "kernels/op/matrix.h"
 
@@ -38,9 +39,22 @@ __device__ __forceinline__ float decode_row_weight(const op::Matrix& w, int row,
   return value;
 }
 
-// w[row, i]. A device layout is one more case here.
+// The same of Layout::device_planes.
+__device__ __forceinline__ float decode_plane_weight(const op::Matrix& w, int row, int i) {
+  float value = 0.0f;
+  cuda::visit_format(w.type, [&]<class Format>() {
+    const cuda::GroupLayout<Format> layout{w.n_in / op::kBlock};
+    const std::ptrdiff_t group = row / cuda::kGroup;
+    value = cuda::decode<Format>(w.data + group * layout.bytes(), layout, row % cuda::kGroup, i,
+                                 [](const auto* p) { return load_readonly(p); });
+  });
+  return value;
+}
+
+// w[row, i] of a layout that the device reads.
 __device__ __forceinline__ float decode_weight(const op::Matrix& w, int row, int i) {
-  return decode_row_weight(w, row, i);
+  return w.layout == op::Layout::device_planes ? decode_plane_weight(w, row, i)
+                                               : decode_row_weight(w, row, i);
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

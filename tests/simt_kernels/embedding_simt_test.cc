@@ -5,14 +5,17 @@ namespace engine::test {
 namespace {
 
 void trace_and_verify(gguf::Type type, int n_i, int n_t) {
-  SCOPED_TRACE(std::string(gguf::name(type)) + ", " + std::to_string(n_t) + " of " +
-               std::to_string(n_i));
-  verify_simt(EmbeddingOp(
-      {.type = type, .layout = op::Layout::rows, .n_vocab = 37, .n_i = n_i, .n_t = n_t}, 1));
+  for (const op::Layout layout : {op::Layout::rows, op::Layout::device_planes}) {
+    if (layout == op::Layout::device_planes && !cuda::has_planes(type)) continue;
+    SCOPED_TRACE(std::string(gguf::name(type)) + " " + name(layout) + ", " + std::to_string(n_t) +
+                 " of " + std::to_string(n_i));
+    verify_simt(
+        EmbeddingOp({.type = type, .layout = layout, .n_vocab = 37, .n_i = n_i, .n_t = n_t}, 1));
+  }
 }
 
 TEST(EmbeddingSimt, EveryType) {
-  for (const gguf::Type type : kQuantizedTypes) trace_and_verify(type, 512, 3);
+  for (const gguf::Type type : kQuantizedTypes) trace_and_verify(type, 512, 40);
   for (const gguf::Type type : kFloatTypes)
     for (const int n_i : {1, 33, 640}) trace_and_verify(type, n_i, 2);
 }

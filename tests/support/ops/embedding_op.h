@@ -12,7 +12,8 @@ class EmbeddingOp : public FloatOutput {
  public:
   struct Shape {
     gguf::Type type;
-    op::Layout layout;  // of the CPU run; the reference reads rows
+    op::Layout
+        layout;  // of the run; the reference reads rows, and so does a CPU run of a device's layout
     int n_vocab, n_i, n_t;
   };
 
@@ -36,9 +37,13 @@ class EmbeddingOp : public FloatOutput {
     ref::embedding(args(rows_, 0, shape_.n_t));
     keep_reference();
   }
-  template <class Context>
-  void run(int first, int n, Context& context) {
-    embedding(args(planes_ ? *planes_ : rows_, first, n), context);
+  void run(int first, int n, cpu::Pool& pool) {
+    const bool reads_rows = !planes_ || shape_.layout == op::Layout::device_planes;
+    cpu::embedding(args(reads_rows ? rows_ : *planes_, first, n), pool);
+  }
+  template <class Stream>
+  void run(int first, int n, Stream& stream) {
+    embedding(args(planes_ ? *planes_ : rows_, first, n), stream);
   }
   std::string mismatch() const {
     return compare_output([](std::size_t) { return 0.0; });
