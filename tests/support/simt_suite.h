@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/pool.h"
 #include "kernels/simt/executor.h"
@@ -61,6 +62,16 @@ void run_simt(Op& op, const SimtSchedule& schedule, int rows_per_call) {
     first += rows_per_call;
   } while (first < op.n_t());
   ASSERT_TRUE(stream.error().ok()) << stream.error().message;
+}
+
+// What a run of all rows asks of memory, by launch.
+template <class Op>
+std::vector<simt::Statistics> traffic(Op& op) {
+  simt_device().options.statistics = true;
+  simt_device().launches.clear();
+  run_simt(op, kSimtSchedules[0], std::max(1, op.n_t()));
+  simt_device().options.statistics = false;
+  return std::move(simt_device().launches);
 }
 
 // The results of the CPU backend at the scalar level, one thread.
