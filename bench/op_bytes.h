@@ -2,6 +2,7 @@
 // is stored.
 #pragma once
 
+#include "engine/composed_ops.h"
 #include "engine/ops.h"
 
 namespace engine::bench {

@@ -1,6 +1,8 @@
 // The fused ops as chains of simple ones, for backends that have no kernels for them.
 #pragma once
 
+#include "kernels/op/ffn_gate_up.h"
+#include "kernels/op/geglu.h"
 #include "kernels/op/kv_write.h"
 #include "kernels/op/norm_quantize.h"
 #include "kernels/op/qk_norm_rope_kv.h"
@@ -32,6 +34,12 @@ class ComposedOps {
     ops().rope({a.q, a.cos, a.sin, a.n_t, a.n_h, d, a.scale});
     ops().rope({a.k, a.cos, a.sin, a.n_t, n_kv, d, 1.0f});
     ops().kv_write({a.k, a.v, a.shape, a.pages, a.rows, a.n_t});
+  }
+  void ffn_gate_up(const op::FfnGateUpArgs& a) {
+    const op::MatmulArgs matmuls[] = {a.gate, a.up};
+    ops().matmuls(matmuls);
+    const auto n = static_cast<std::size_t>(a.gate.n_t) * static_cast<std::size_t>(a.gate.w.n_out);
+    ops().geglu({a.gate.y, a.up.y, a.y, n});
   }
 
  private:

@@ -24,7 +24,7 @@ struct CudaOps {
   }
   void attention(const op::AttentionArgs& a) { ENGINE_DEVICE_NS::attention(a, stream); }
   void residual(const op::ResidualArgs& a) { ENGINE_DEVICE_NS::residual(a, stream); }
-  void geglu(const op::GegluArgs& a) { ENGINE_DEVICE_NS::geglu(a, stream); }
+  void ffn_gate_up(const op::FfnGateUpArgs& a) { ENGINE_DEVICE_NS::ffn_gate_up(a, stream); }
   void logsumexp(const op::LogSumExpArgs& a) { ENGINE_DEVICE_NS::logsumexp(a, stream); }
 };
 static_assert(ForwardOps<CudaOps>);

@@ -100,9 +100,10 @@ void attention(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b,
 // s.projected = W_down (gelu(W_gate x) * W_up x) of the normed rows.
 template <ForwardOps Ops>
 void feed_forward(Ops& ops, const LayerWeights& w, int n_rows, State& s) {
-  project(ops, s.normed, n_rows, {{w.ffn_gate, s.gate}, {w.ffn_up, s.up}});
-  const std::size_t n = static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(s.gated.width);
-  ops.geglu({s.gate, s.up, s.gated.x, n});
+  const Activations& x = s.normed;
+  ops.ffn_gate_up({{w.ffn_gate, x.x, x.quantized, s.gate, n_rows},
+                   {w.ffn_up, x.x, x.quantized, s.up, n_rows},
+                   s.gated.x});
   quantize_and_project(ops, s.gated, n_rows, w.ffn_down, s.projected);
 }
 

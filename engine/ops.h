@@ -5,7 +5,7 @@
 
 #include "kernels/op/attention.h"
 #include "kernels/op/embedding.h"
-#include "kernels/op/geglu.h"
+#include "kernels/op/ffn_gate_up.h"
 #include "kernels/op/logsumexp.h"
 #include "kernels/op/matmul.h"
 #include "kernels/op/norm_quantize.h"
@@ -25,7 +25,8 @@ concept ForwardOps = requires(Ops& ops, const op::EmbeddingArgs& embedding,
                               const op::QkNormRopeKvArgs& qk_norm_rope_kv,
                               const op::AttentionArgs& attention, const op::ResidualArgs& residual,
                               const op::ResidualNormQuantizeArgs& residual_norm_quantize,
-                              const op::GegluArgs& geglu, const op::LogSumExpArgs& logsumexp) {
+                              const op::FfnGateUpArgs& ffn_gate_up,
+                              const op::LogSumExpArgs& logsumexp) {
   ops.embedding(embedding);
   ops.rmsnorm(rmsnorm);
   ops.quantize(quantize);
@@ -35,7 +36,7 @@ concept ForwardOps = requires(Ops& ops, const op::EmbeddingArgs& embedding,
   ops.attention(attention);
   ops.residual(residual);
   ops.residual_norm_quantize(residual_norm_quantize);
-  ops.geglu(geglu);
+  ops.ffn_gate_up(ffn_gate_up);
   ops.logsumexp(logsumexp);
 };
 

@@ -30,7 +30,7 @@ struct Fixture {
   test::Bytes bytes = test::tiny_model(gguf::Type::q8_0, {.n_layers = 3}).build();
   test::ForwardPass pass = test::ForwardPass::load(gguf::Reader::open(bytes).value(), pool).value();
   const std::vector<std::int32_t> tokens = {2, 10, 11, 12};
-  CpuOps ops(pool);
+  CpuOps ops{pool};
 };
 
 std::map<std::string, StageLog::Stage> logged(Matmuls matmuls) {
