@@ -22,6 +22,7 @@ namespace {
 using S = op::Scalar;
 
 constexpr int kFewQueries = 4, kManyQueries = 8;
+constexpr int kFewRows = 8;  // whose blocks have one row each
 // Whose queries and partial scores fit the shared memory that a launch gets without asking.
 constexpr int kMaxManyDims = 512;
 constexpr int kMergeTiles = kWarp;  // tiles that are merged at a time
@@ -148,7 +149,7 @@ struct Run {
   int sequence;
 };
 struct Seen {
-  Slots any, all;  // by any row of the run; by all rows of the block
+  Slots any, all;  // by any row of the run; by all that see some of the tile
 };
 
 template <int kQueries>
@@ -166,16 +167,14 @@ __device__ __forceinline__ Run run_from(const Shared<kQueries>* shared, const Pa
 }
 
 template <int kQueries>
-__device__ __forceinline__ Seen see_tile(const Shared<kQueries>* shared, const Part& part,
-                                         const Run& run, int tile) {
+__device__ __forceinline__ Seen see_tile(const Shared<kQueries>* shared, const Run& run, int tile) {
   Seen seen = {{op::kPage, 0}, {0, op::kPage}};
   for (int r = run.first; r < run.last; ++r) {
     const Slots slots = load_shared(&shared->rows[r]).slots(tile);
-    seen.all = {max(seen.all.first, slots.first), min(seen.all.last, slots.last)};
     if (slots.none()) continue;
+    seen.all = {max(seen.all.first, slots.first), min(seen.all.last, slots.last)};
     seen.any = {min(seen.any.first, slots.first), max(seen.any.last, slots.last)};
   }
-  if (run.last - run.first < part.n_rows) seen.all = {0, 0};
   return seen;
 }
 
@@ -289,11 +288,12 @@ __device__ __forceinline__ void weigh(const op::AttentionArgs& a, const Part& pa
   }
 }
 
-// o[r] = sum_j p_rj v_j of the thread's dims.
+// o[r] = sum_j p_rj v_j of the thread's dims; anything for queries that see nothing of the tile or are
+// not of the run.
 template <int kQueries, class Element>
-__device__ __forceinline__ void tile_values(const Element* values, const Part& part, const Run& run,
-                                            int tile, const Seen& seen,
-                                            const Shared<kQueries>* shared, float2 (&o)[kQueries]) {
+__device__ __forceinline__ void tile_values(const Element* values, const Part& part, int tile,
+                                            const Seen& seen, const Shared<kQueries>* shared,
+                                            float2 (&o)[kQueries]) {
 #pragma unroll
   for (int r = 0; r < kQueries; ++r) o[r] = {0.0f, 0.0f};
   const Element* value = values + 2 * thread_index();
@@ -306,10 +306,8 @@ __device__ __forceinline__ void tile_values(const Element* values, const Part& p
       add_products<kQueries>(shared->weights[j], load_values(value + j * part.d), sum);
 #pragma unroll
       for (int r = 0; r < kQueries; ++r) {
-        const int row = r / part.n_heads;
-        if (row >= run.first && row < run.last &&
-            load_shared(&shared->rows[row]).slots(tile).has(j))
-          o[r] = sum[r];
+        const Row row = load_shared(&shared->rows[r / part.n_heads]);
+        if (row.slots(tile).has(j)) o[r] = sum[r];
       }
     }
   };
@@ -331,7 +329,7 @@ __device__ __forceinline__ void attend(const op::AttentionArgs& a, const Part& p
   const bool has_dims = 2 * thread_index() < part.d;
   for (int tile = run.begin / op::kPage + static_cast<int>(blockIdx.z); tile * op::kPage < run.end;
        tile += n_splits) {
-    const Seen seen = see_tile(shared, part, run, tile);
+    const Seen seen = see_tile(shared, run, tile);
     if (seen.any.none()) continue;
     const auto* page = reinterpret_cast<const Element*>(load_readonly(pages + tile));
     // 1 scores
@@ -343,7 +341,7 @@ __device__ __forceinline__ void attend(const op::AttentionArgs& a, const Part& p
     // 3 values
     if (!has_dims) continue;
     float2 o[kQueries];
-    tile_values(page + part_size + head, part, run, tile, seen, shared, o);
+    tile_values(page + part_size + head, part, tile, seen, shared, o);
 #pragma unroll
     for (int r = 0; r < kQueries; ++r) {
       const Merge merge = load_shared(&shared->merge[r]);
@@ -510,19 +508,19 @@ __global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>(), 1)
 }
 
 template <class Element, int kHeadDim, int kQueries>
-void launch_attention(const op::AttentionArgs& a, int rows, int n_splits, Stream& stream) {
+void launch_attention(const op::AttentionArgs& a, Stream& stream) {
   const int n_rep = a.n_h / a.shape.n_kv, heads = min(n_rep, kQueries);
+  const int rows = kQueries == kFewQueries ? 1 : kQueries / heads;
   const int n_segments = (a.shape.d + op::kHeadSegment - 1) / op::kHeadSegment;
-  if (rows == 0) rows = kQueries / heads;
   const dim3 grid(static_cast<unsigned>((a.n_t + rows - 1) / rows),
                   static_cast<unsigned>(a.shape.n_kv * ((n_rep + heads - 1) / heads)),
-                  static_cast<unsigned>(n_splits));
+                  static_cast<unsigned>(a.split.n));
   const std::size_t floats = static_cast<std::size_t>(kQueries) *
                              static_cast<std::size_t>(a.shape.d + n_segments * op::kPage);
   launch(attention_kernel<Element, kHeadDim, kQueries>, {grid, "attention"},
          static_cast<unsigned>(n_segments * kWarp),
          sizeof(Shared<kQueries>) + floats * sizeof(float), stream, a, heads, rows);
-  if (n_splits > 1 && a.split.max_tiles > kMergeTiles)
+  if (a.split.n > 1 && a.split.max_tiles > kMergeTiles)
     launch(attention_merge_kernel,
            {dim3(static_cast<unsigned>(a.n_h), static_cast<unsigned>(a.n_t)), "attention"},
            static_cast<unsigned>(n_segments * kWarp), sizeof(MergeShared), stream, a);
@@ -530,11 +528,10 @@ void launch_attention(const op::AttentionArgs& a, int rows, int n_splits, Stream
 
 template <class Element, int kHeadDim>
 void launch_for_rows(const op::AttentionArgs& a, Stream& stream) {
-  if (a.n_t <= op::kMaxSplitRows || a.shape.d > kMaxManyDims)
-    launch_attention<Element, kHeadDim, kFewQueries>(
-        a, 1, a.n_t <= op::kMaxSplitRows ? a.split.n : 1, stream);
+  if (a.split.n > 1 || a.n_t <= kFewRows || a.shape.d > kMaxManyDims)
+    launch_attention<Element, kHeadDim, kFewQueries>(a, stream);
   else
-    launch_attention<Element, kHeadDim, kManyQueries>(a, 0, 1, stream);
+    launch_attention<Element, kHeadDim, kManyQueries>(a, stream);
 }
 
 template <class Element>

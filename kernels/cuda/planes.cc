@@ -97,14 +97,4 @@ void pack_group(const op::Matrix& w, int group, const std::byte* rows, int n_row
   });
 }
 
-void decode_row(const op::Matrix& w, int row, float* y) {
-  visit_format(w.type, [&]<class Format>() {
-    const std::byte* group =
-        w.data + static_cast<std::size_t>(row / kGroup) * group_bytes<Format>(w);
-    for (int i = 0; i < w.n_in; ++i)
-      y[i] = decode<Format>(group, {w.n_in / op::kBlock}, row % kGroup, i,
-                            [](const auto* p) { return *p; });
-  });
-}
-
 }  // namespace engine::cuda

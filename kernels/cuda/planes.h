@@ -146,7 +146,5 @@ std::size_t planes_bytes(const op::Matrix& w);
 // Converts n_rows file rows (1..4; the rest of the group becomes zero rows) into a group of w, whose memory
 // begins at `to`. Different groups may be packed at the same time.
 void pack_group(const op::Matrix& w, int group, const std::byte* rows, int n_rows, std::byte* to);
-// y[i] = weight (row, i) of w.
-void decode_row(const op::Matrix& w, int row, float* y);
 
 }  // namespace engine::cuda

@@ -20,7 +20,7 @@ struct Shared {
   Rank best[op::kMaxTopLogits];
   int counts[kThreads];  // ranks with each value of the bits
   int warp_counts[kWarps];
-  int chosen, above, n_best, flag;
+  int chosen, above, is_exact, n_best, flag;
 };
 
 // How many ranks the threads above this one and this one have counted.
@@ -56,14 +56,12 @@ __device__ Rank find_threshold(int n, int k, const RankAt& rank, Shared* shared)
     if (reached >= k && reached - count < k) {
       store_shared(&shared->chosen, thread_index());
       store_shared(&shared->above, reached - count);
+      store_shared(&shared->is_exact, reached == k ? 1 : 0);
     }
     __syncthreads();
-    const int chosen = load_shared(&shared->chosen);
-    threshold |= static_cast<Rank>(chosen) << shift;
+    threshold |= static_cast<Rank>(load_shared(&shared->chosen)) << shift;
     k -= load_shared(&shared->above);
-    const bool is_exact = load_shared(&shared->counts[chosen]) == k;
-    __syncthreads();  // the counts are zeroed next
-    if (is_exact) break;
+    if (load_shared(&shared->is_exact) != 0) break;
   }
   return threshold;
 }

@@ -18,13 +18,13 @@
 
 namespace engine::op {
 
-// How the device backends spread the tiles of few rows over the card: `n` blocks share those of a
-// (row, KV head), and hand each tile's result over unmerged. One split needs nothing else.
-inline constexpr int kMaxSplitRows = 8;  // a call with more rows is never split
+// How a device backend spreads a decode step over the card: `n` blocks share the tiles of a (row, KV
+// head) and hand each tile's result over unmerged. Rows of a prompt, whose blocks have work enough and
+// share keys, go with n = 1, which needs nothing else.
 struct AttentionSplit {
   int n = 1;
   int max_tiles = 0;             // no row sees more tiles
-  float* sums = nullptr;         // [n_t, n_h, max_tiles, 2]: m and l
+  float* sums = nullptr;         // [n_t, n_h, max_tiles, 2]: m and l; aligned to 8 bytes
   float* values = nullptr;       // [n_t, n_h, max_tiles, d]: o; aligned to 8 bytes
   unsigned* arrivals = nullptr;  // [n_t, n_h], 0 before the first call; a call leaves them 0
 };

@@ -30,7 +30,7 @@ std::vector<op::KvRow> causal(int first, int n) {
 }
 
 // Tiles that blocks hand over to the last of them: fewer and more splits than tiles, and a number that
-// does not divide them; chunks of rows that are split and that are not.
+// does not divide them; few rows and many.
 TEST(AttentionSimt, Splits) {
   for (const int n_splits : {2, 3, 8})
     for (const int pos : {0, 63, 64, 191, 700})
