@@ -1,0 +1,209 @@
+"""gpu_check on tiny models: what it reports, what it finds, and how it ends."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from programs import BIN
+
+PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "tools" / "gpu_check"
+STEPS = ["build", "tests", "tiny", "model", "determinism", "bandwidth", "latency", "reload", "sanitizer"]
+
+# Stands in for gemma-eval: the device simt is the CPU, whose answers it can change.
+FAKE = """#!{python}
+import os, subprocess, sys, time
+args = sys.argv[1:]
+is_device = "simt" in args
+if is_device and {sleeps} and args[0] == "generate":
+    open({pid!r}, "w").write(str(os.getpid()))
+    time.sleep(100)
+args = ["cpu" if arg == "simt" else arg for arg in args]
+out = subprocess.run([{real!r}, *args], stdin=sys.stdin, stdout=subprocess.PIPE, check=True).stdout
+if is_device and args[0] in {changes!r}:
+    out = out.replace({old!r}, {new!r}, 1)
+sys.stdout.buffer.write(out)
+"""
+
+
+class Folder:
+    """A build folder with programs of the real one and a gemma-eval in between, and a folder of results."""
+
+    def __init__(self, path, fake=None, left_out=()):
+        self.path, self.out = pathlib.Path(path), pathlib.Path(path) / "out"
+        bin_folder = self.path / "bin"
+        bin_folder.mkdir()
+        for name in {"gemma-eval", "engine-bench", "make-model", "reload-model"} - set(left_out):
+            if (BIN / name).exists():
+                (bin_folder / name).symlink_to(BIN / name)
+        if fake is not None:
+            for name in ("gemma-eval", "engine-bench", "reload-model"):
+                (bin_folder / name).unlink(missing_ok=True)
+            defaults = {"sleeps": False, "changes": (), "old": b"", "new": b"", "pid": str(self.path / "pid")}
+            text = FAKE.format(**{**defaults, **fake}, python=sys.executable, real=str(BIN / "gemma-eval"))
+            (bin_folder / "gemma-eval").write_text(text)
+            (bin_folder / "gemma-eval").chmod(0o755)
+
+    def start(self, *args, device="cpu"):
+        environment = {**os.environ, "ENGINE_MODEL": "/nowhere.gguf"}  # which reduced sizes leave alone
+        command = [PROGRAM, "--device", device, "--quick", "--build-dir", self.path, "--out", self.out, *args]
+        return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+
+    def run(self, *args, device="cpu"):
+        process = self.start(*args, device=device)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out.decode(), err.decode()
+
+    def steps(self):
+        report = json.loads((self.out / "report.json").read_text())
+        assert [step["name"] for step in report["steps"]] == STEPS
+        return {step["name"]: step for step in report["steps"]}
+
+
+class GpuCheck(unittest.TestCase):
+    def folder(self, **kwargs):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        return Folder(scratch.name, **kwargs)
+
+    def test_all_is_well(self):
+        folder = self.folder()
+        code, out, err = folder.run("--commit", "0123abc")
+        steps = folder.steps()
+        self.assertEqual((code, err), (0, ""), steps)
+        expected = {"ok": {"tiny", "model", "determinism", "latency", "reload"},
+                    "skipped": {"build", "tests", "bandwidth", "sanitizer"}}
+        if not (BIN / "engine-bench").exists():
+            expected["ok"].remove("latency")
+            expected["skipped"].add("latency")
+        for status, names in expected.items():
+            self.assertEqual({name for name in STEPS if steps[name]["status"] == status}, names)
+        for step in steps.values():
+            self.assertEqual(step["status"] == "skipped", "reason" in step)
+            self.assertGreaterEqual(step["seconds"], 0)
+        figures = steps["tiny"]["figures"]
+        self.assertEqual(figures["models"], 2)
+        self.assertTrue(0 < figures["largest_distance_from_the_references_f32"] <= 1e-3)
+        self.assertIn("made up, synthetic.gguf, ", steps["model"]["figures"]["model"])
+        self.assertEqual(steps["model"]["figures"]["logits_compared"], 3 * 1024)
+        self.assertEqual(steps["reload"]["figures"]["synthetic_gguf"]["loads"], 3)
+        if "latency" in expected["ok"]:
+            first = steps["latency"]["figures"]["first_token_after_4_ms"]
+            self.assertTrue(0 < first["least"] <= first["p50"] <= first["most"])
+
+        report = json.loads((folder.out / "report.json").read_text())
+        self.assertEqual((report["device"], report["quick"], report["commit"]), ("cpu", True, "0123abc"))
+        self.assertEqual(report["machine"]["processors"], len(os.sched_getaffinity(0)))
+        summary = (folder.out / "summary.md").read_text()
+        self.assertIn("# Check of device cpu, reduced sizes", summary)
+        for step in steps.values():
+            self.assertIn(f"| {step['name']} | {step['status']} |", summary)
+        self.assertIn("$ ", (folder.out / "log.txt").read_text())
+        self.assertEqual(out.count("\n"), len(STEPS) + 1)
+
+    def test_a_wrong_bit_is_found(self):
+        folder = self.folder(fake={})
+        self.assertEqual(folder.run(device="simt")[0], 0, folder.steps())  # the stand-in by itself is harmless
+        # One more digit of a logit, which the references' bounds do not see, and of the sum.
+        for old, new, expected in ((b"]]}", b"1]]}", " logits differ, at most by "),
+                                   (b'"logsumexp":', b'"logsumexp":1', ": logsumexp 1")):
+            with self.subTest(new=new):
+                folder = self.folder(fake={"changes": ("logits",), "old": old, "new": new})
+                code, out, _ = folder.run(device="simt")
+                steps = folder.steps()
+                self.assertEqual(code, 1, out)
+                for name in ("tiny", "model"):
+                    self.assertEqual(steps[name]["status"], "failed")
+                    self.assertIn(expected, steps[name]["reason"])
+                self.assertIn("tiny-nano-F32.gguf, f32 cache: ", steps["tiny"]["reason"])
+                self.assertEqual(steps["determinism"]["status"], "ok")  # the steps after it go on
+                self.assertIn("| model | failed |", (folder.out / "summary.md").read_text())
+
+    def test_a_distance_from_the_reference_is_found(self):
+        folder = self.folder(fake={"changes": ("logits",), "old": b'"logsumexp":', "new": b'"logsumexp":1'})
+        folder.run(device="simt")
+        self.assertIn("from the reference, more than 0.001", folder.steps()["tiny"]["reason"])
+
+    def test_a_wrong_token_is_found(self):
+        folder = self.folder(fake={"changes": ("generate",), "old": b'"ids":[', "new": b'"ids":[1'})
+        self.assertEqual(folder.run(device="simt")[0], 1)
+        steps = folder.steps()
+        for name in ("tiny", "model", "determinism"):
+            self.assertEqual(steps[name]["status"], "failed")
+            self.assertRegex(steps[name]["reason"], r"answer to \d+ tokens: token 0 is 1\d+, not \d+")
+
+    def test_a_program_that_fails(self):
+        folder = self.folder(left_out=("gemma-eval",))
+        (folder.path / "bin" / "gemma-eval").write_text("#!/bin/sh\necho 'error: no such card' >&2\nexit 4\n")
+        (folder.path / "bin" / "gemma-eval").chmod(0o755)
+        self.assertEqual(folder.run()[0], 1)
+        steps = folder.steps()
+        self.assertEqual(steps["model"]["status"], "failed")
+        self.assertIn("gemma-eval ended with 4: error: no such card", steps["model"]["reason"])
+        self.assertEqual(steps["reload"]["status"], "ok")
+
+    def test_what_is_not_built_is_skipped(self):
+        folder = self.folder(left_out=("gemma-eval", "engine-bench"))
+        self.assertEqual(folder.run()[0], 0)
+        steps = folder.steps()
+        for name in ("tiny", "model", "determinism"):
+            self.assertEqual((steps[name]["status"], steps[name]["reason"]), ("skipped", "gemma-eval is not built"))
+        self.assertEqual(steps["reload"]["status"], "ok")
+
+    def test_a_model_given(self):
+        folder = self.folder()
+        model = PROGRAM.parents[1] / "tests/golden/tiny/tiny-nano-Q8_0.gguf"
+        self.assertEqual(folder.run("--model", model)[0], 0)
+        self.assertEqual(folder.steps()["model"]["figures"]["model"], f"tiny-nano-Q8_0.gguf, {model.stat().st_size} bytes")
+
+    def test_signals(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number=number):
+                folder = self.folder(fake={"sleeps": True})
+                process = folder.start(device="simt")
+                pid = folder.path / "pid"
+                deadline = time.monotonic() + 60
+                while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                # What a kill that cannot be caught would leave.
+                steps = folder.steps()
+                self.assertEqual((steps["tiny"]["reason"], steps["model"]["reason"]), ("cut", "not reached"))
+                process.send_signal(number)
+                process.communicate(timeout=30)
+                self.assertEqual(process.returncode, 130)
+                steps = folder.steps()
+                self.assertEqual(steps["tiny"]["status"], "skipped")
+                self.assertEqual(steps["tiny"]["reason"], f"cut by {number.name}")
+                self.assertGreater(steps["tiny"]["seconds"], 0)
+                self.assertEqual(steps["model"]["reason"], "not reached")
+                self.assertIn(f"cut by {number.name}", (folder.out / "summary.md").read_text())
+                with self.assertRaises(ProcessLookupError):
+                    os.kill(int(pid.read_text()), 0)
+
+    def test_budget(self):
+        folder = self.folder(fake={"sleeps": True})
+        began = time.monotonic()
+        self.assertEqual(folder.run("--budget", 3, device="simt")[0], 1)
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertRegex(folder.steps()["tiny"]["reason"], r"gemma-eval did not end within \d s")
+        self.assertEqual(folder.run("--budget", 0.01)[0], 0)
+        for step in list(folder.steps().values())[2:]:
+            self.assertRegex(step["reason"], r"^needs [0-9.]+ s, and 0 s of the budget are left$")
+
+    def test_usage(self):
+        for args in (["--device", "abacus"], ["--budget", "0"], ["--budget", "nan"], ["--jobs", "0"], ["--model", "/nowhere"],
+                     ["--build-dir", "/nowhere"], ["stray"]):
+            with self.subTest(args=args):
+                done = subprocess.run([PROGRAM, *args], capture_output=True, check=False, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (2, b""))
+                self.assertTrue(done.stderr.startswith(b"error: "), done.stderr)
+        self.assertIn(b"--budget", subprocess.run([PROGRAM, "--help"], capture_output=True, check=True, timeout=60).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
