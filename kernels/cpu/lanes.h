@@ -61,11 +61,12 @@ float max_of(const float* x, int n) {
 // The tree over a segment's terms (op/order.h).
 template <class S>
 struct AddLanes {
+  using Term = typename S::F;
   [[gnu::always_inline]] typename S::F operator()(typename S::F a, typename S::F b) const {
     return S::add(a, b);
   }
 };
 template <class S>
-using TermTree = op::SegmentTree<typename S::F, AddLanes<S>>;
+using TermTree = op::SegmentTree<AddLanes<S>>;
 
 }  // namespace engine::cpu

@@ -23,9 +23,10 @@ ENGINE_HD inline Float halving_tree(Float* v, int n) {
 }
 
 // ((t0+t1)+(t2+t3))+((t4+t5)+(t6+t7)) over up to eight terms, added as far as they have come; absent
-// ones are skipped. Add is a binary function on T without state.
-template <class T, class Add>
+// ones are skipped. Add is a binary function without state on Add::Term.
+template <class Add>
 struct SegmentTree {
+  using T = typename Add::Term;
   T pairs[kSegmentBlocks / 2];
 
   // Term i; they come in order.

@@ -29,9 +29,10 @@ void expect_bits(Op& op, std::span<const float> expected) {
 
 std::string segment(int n) {
   struct Bracket {
+    using Term = std::string;
     std::string operator()(const std::string& a, const std::string& b) { return "(" + a + b + ")"; }
   };
-  op::SegmentTree<std::string, Bracket> tree;
+  op::SegmentTree<Bracket> tree;
   for (int i = 0; i < n; ++i) tree.add(i, std::to_string(i));
   return tree.sum(n);
 }

@@ -1,0 +1,109 @@
+// The CUDA backend under the executor, end to end: the CPU backend's bits on every tiny model, whatever
+// the chunks, batch mates and cached prefixes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/model_file.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/sessions.h"
+
+namespace engine {
+namespace {
+
+using test::logits_after;
+using test::logits_of;
+using test::same_bits;
+using test::session_of;
+using test::some_tokens;
+
+Model load(const std::string& file, Device device) {
+  auto model = Model::load(test::golden_file("tiny/" + file), {.device = device, .n_threads = 2});
+  EXPECT_TRUE(model) << model.status().message();
+  return *std::move(model);
+}
+
+class SimtModel : public testing::TestWithParam<std::string> {};
+
+TEST_P(SimtModel, GivesTheBitsOfTheCpu) {
+  const Model simt = load(GetParam(), Device::simt), cpu = load(GetParam(), Device::cpu);
+  EXPECT_EQ(simt.info().backend, "simt sm_86");
+  const std::vector<Token> tokens = some_tokens(70);
+  for (const KvType kv : {KvType::f16, KvType::f32})
+    for (const int n_chunk : {0, 1, 33})
+      EXPECT_TRUE(same_bits(logits_after(simt, tokens, {.n_chunk = n_chunk, .kv = kv}),
+                            logits_after(cpu, tokens, {.n_chunk = n_chunk, .kv = kv})))
+          << "chunks of " << n_chunk << (kv == KvType::f16 ? ", f16" : ", f32");
+}
+
+TEST_P(SimtModel, AnswersAsTheCpuDoes) {
+  const std::vector<Token> prompt = some_tokens(9);
+  std::vector<Token> ids[2];
+  for (const Device device : {Device::cpu, Device::simt}) {
+    const Model model = load(GetParam(), device);
+    auto session = Session::create(model);
+    ASSERT_TRUE(session);
+    const auto answer =
+        generate(*session, {.seed = 5}, prompt, {.max_tokens = 16, .ignore_eos = true});
+    ASSERT_TRUE(answer) << answer.status().message();
+    ids[device == Device::simt] = answer->ids;
+  }
+  EXPECT_EQ(ids[0], ids[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, SimtModel,
+                         testing::Values("tiny-nano-F32.gguf", "tiny-nano-BF16.gguf",
+                                         "tiny-nano-Q5_1.gguf", "tiny-mqa-Q4_K_M.gguf",
+                                         "tiny-mqa-Q3_K_M.gguf", "tiny-mqa-Q2_K.gguf",
+                                         "tiny-mqa-IQ4_XS.gguf", "tiny-gqa-Q8_0.gguf",
+                                         "tiny-mixed-Q4_K_M.gguf"),
+                         [](const auto& tiny) {
+                           std::string name = tiny.param.substr(0, tiny.param.find('.'));
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(SimtModelOf, BatchMatesAndCachedPrefixesChangeNoBit) {
+  const Model simt = load("tiny-gqa-Q8_0.gguf", Device::simt);
+  const Model cpu = load("tiny-gqa-Q8_0.gguf", Device::cpu);
+  const std::vector<Token> tokens = some_tokens(66);
+  const auto first = [&](std::size_t n) { return std::span(tokens).first(n); };
+  const std::vector<std::size_t> lengths = {1, 7, 63, 64, 65};
+  std::vector<Session> sessions;
+  for (const std::size_t n : lengths) sessions.push_back(session_of(simt, first(n)));
+  std::vector<Session*> list;
+  std::vector<Token> next;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    list.push_back(&sessions[i]);
+    next.push_back(tokens[lengths[i]]);
+  }
+  ASSERT_TRUE(decode_batch(list, next).ok());
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    EXPECT_TRUE(same_bits(logits_of(sessions[i]), logits_after(cpu, first(lengths[i] + 1), {})))
+        << lengths[i] + 1 << " tokens";
+
+  const auto kept = sessions.back().rewind(40);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(*kept, 40);
+  ASSERT_TRUE(sessions.back().decode(std::span(tokens).subspan(40, 20)).ok());
+  EXPECT_TRUE(same_bits(logits_of(sessions.back()), logits_after(cpu, first(60), {})));
+}
+
+TEST(SimtModelOf, ScoresAsTheCpuDoes) {
+  const std::vector<Token> tokens = some_tokens(20);
+  std::vector<float> scores[2];
+  for (const Device device : {Device::cpu, Device::simt}) {
+    auto session = Session::create(load("tiny-mixed-Q4_K_M.gguf", device), {.n_chunk = 8});
+    ASSERT_TRUE(session);
+    const auto got = session->score(tokens);
+    ASSERT_TRUE(got) << got.status().message();
+    scores[device == Device::simt] = *got;
+  }
+  EXPECT_TRUE(same_bits(scores[0], scores[1]));
+}
+
+}  // namespace
+}  // namespace engine
