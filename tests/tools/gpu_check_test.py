@@ -30,6 +30,21 @@ if is_device and args[0] in {changes!r}:
 sys.stdout.buffer.write(out)
 """
 
+# Stands in for a program of the real build: the device cuda is the CPU.
+AS_CPU = """#!{python}
+import os, sys
+os.execv({real!r}, [{real!r}, *("cpu" if arg == "cuda" else arg for arg in sys.argv[1:])])
+"""
+
+# What ctest reads in a build folder.
+CTEST = """
+add_test(good_test sh -c "exit 0")
+add_test(other_test sh -c "exit {code}")
+add_test(unit_test sh -c "exit 1")
+set_tests_properties(good_test other_test PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
+set_tests_properties(unit_test PROPERTIES LABELS unit)
+"""
+
 
 class Folder:
     """A build folder with programs of the real one and a gemma-eval in between, and a folder of results."""
@@ -46,11 +61,27 @@ class Folder:
                 (bin_folder / name).unlink(missing_ok=True)
             defaults = {"sleeps": False, "changes": (), "old": b"", "new": b"", "pid": str(self.path / "pid")}
             text = FAKE.format(**{**defaults, **fake}, python=sys.executable, real=str(BIN / "gemma-eval"))
-            (bin_folder / "gemma-eval").write_text(text)
-            (bin_folder / "gemma-eval").chmod(0o755)
+            self.program("gemma-eval", text)
+
+    def program(self, name, text):
+        path = self.path / "bin" / name
+        path.unlink(missing_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def pretend_a_card(self, tests_code, sanitizer):
+        """What --device cuda runs, without a card. The sanitizer's text runs with the tool's options as $2 and $4."""
+        for name in ("gemma-eval", "engine-bench", "reload-model"):
+            if (BIN / name).exists():
+                self.program(name, AS_CPU.format(python=sys.executable, real=str(BIN / name)))
+        self.program("device-probe", """#!/bin/sh
+            echo '{"card": "none", "read_bytes_per_second": 2e9}'""")
+        self.program("compute-sanitizer", "#!/bin/sh\n" + sanitizer)
+        (self.path / "CTestTestfile.cmake").write_text(CTEST.format(code=tests_code))
 
     def start(self, *args, device="cpu"):
-        environment = {**os.environ, "ENGINE_MODEL": "/nowhere.gguf"}  # which reduced sizes leave alone
+        environment = {**os.environ, "ENGINE_MODEL": "/nowhere.gguf",  # which reduced sizes leave alone
+                       "PATH": f"{self.path / 'bin'}:{os.environ['PATH']}"}
         command = [PROGRAM, "--device", device, "--quick", "--build-dir", self.path, "--out", self.out, *args]
         return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
 
@@ -138,9 +169,8 @@ class GpuCheck(unittest.TestCase):
             self.assertRegex(steps[name]["reason"], r"answer to \d+ tokens: token 0 is 1\d+, not \d+")
 
     def test_a_program_that_fails(self):
-        folder = self.folder(left_out=("gemma-eval",))
-        (folder.path / "bin" / "gemma-eval").write_text("#!/bin/sh\necho 'error: no such card' >&2\nexit 4\n")
-        (folder.path / "bin" / "gemma-eval").chmod(0o755)
+        folder = self.folder()
+        folder.program("gemma-eval", "#!/bin/sh\necho 'error: no such card' >&2\nexit 4\n")
         self.assertEqual(folder.run()[0], 1)
         steps = folder.steps()
         self.assertEqual(steps["model"]["status"], "failed")
@@ -161,11 +191,52 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(folder.run("--model", model)[0], 0)
         self.assertEqual(folder.steps()["model"]["figures"]["model"], f"tiny-nano-Q8_0.gguf, {model.stat().st_size} bytes")
 
+    def test_a_leak_is_found(self):
+        folder = self.folder(left_out=("gemma-eval", "engine-bench"))
+        grown = 100_000_000
+        folder.program("reload-model", f"""#!/bin/sh
+            echo '{{"loads": 9, "base_bytes": 1000, "loaded_bytes": 2000, "end_bytes": {1000 + grown}}}'""")
+        self.assertEqual(folder.run()[0], 1)
+        step = folder.steps()["reload"]
+        self.assertEqual(step["status"], "failed")
+        self.assertIn(f"synthetic.gguf: {grown} bytes more in use after 3 loads than after 2", step["reason"])
+
+    def test_what_only_a_card_has(self):
+        folder = self.folder()
+        folder.pretend_a_card(77, "shift 4; exec \"$@\"\n")
+        code, out, _ = folder.run(device="cuda")
+        steps = folder.steps()
+        self.assertEqual(code, 0, out)
+        self.assertEqual((steps["tests"]["status"], steps["tests"]["reason"]), ("skipped", "skipped themselves: other_test"))
+        self.assertEqual(steps["tests"]["figures"], {"passed": 1, "failed": 0, "skipped": 1})
+        self.assertEqual(steps["bandwidth"]["figures"]["read_bytes_per_second"], 2e9)
+        self.assertEqual(steps["sanitizer"]["status"], "ok")
+        self.assertEqual(list(steps["sanitizer"]["figures"]), ["memcheck", "racecheck", "synccheck"])
+        self.assertEqual(steps["model"]["status"], "ok")
+        if (BIN / "engine-bench").exists():
+            figures = steps["latency"]["figures"]
+            self.assertAlmostEqual(figures["share_of_read_bandwidth"], figures["weight_bytes_read_per_second"] / 2e9)
+
+    def test_what_a_card_gets_wrong(self):
+        folder = self.folder()
+        folder.pretend_a_card(1, "[ $2 != racecheck ] || { echo '=== ERROR: a race'; exit 99; }\n")
+        self.assertEqual(folder.run(device="cuda")[0], 1)
+        steps = folder.steps()
+        self.assertEqual((steps["tests"]["status"], steps["tests"]["reason"]), ("failed", "failed or not built: other_test"))
+        self.assertEqual(steps["sanitizer"]["status"], "failed")
+        self.assertIn("racecheck: compute-sanitizer ended with 99: === ERROR: a race", steps["sanitizer"]["reason"])
+        self.assertEqual(list(steps["sanitizer"]["figures"]), ["memcheck", "synccheck"])
+        (folder.path / "CTestTestfile.cmake").write_text('add_test(lost_test "/nowhere")\n'
+                                                         'set_tests_properties(lost_test PROPERTIES LABELS gpu)\n')
+        folder.run(device="cuda")
+        self.assertEqual(folder.steps()["tests"]["reason"], "failed or not built: lost_test")
+
     def test_signals(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number=number):
                 folder = self.folder(fake={"sleeps": True})
                 process = folder.start(device="simt")
+                self.addCleanup(process.kill)
                 pid = folder.path / "pid"
                 deadline = time.monotonic() + 60
                 while not (pid.exists() and pid.read_text()) and time.monotonic() < deadline:
