@@ -3,6 +3,8 @@
 #pragma once
 
 #include "engine/ops.h"
+#include "kernels/op/kv_write.h"
+#include "kernels/op/rope.h"
 
 namespace engine::bench {
 
