@@ -28,9 +28,9 @@ class Cut(BaseException):
 
 
 def telling(text):
-    """The first lines that name an error, or else the end."""
-    lines = [line.strip() for line in text.splitlines() if re.search(r"error|fail", line, re.IGNORECASE)]
-    return (" / ".join(lines[:3]) or " ".join(text.split())[-MOST_SAID:])[:MOST_SAID]
+    """The first lines that name an error, with what follows a colon on the next one, or else the end."""
+    lines = [" ".join(found.split()) for found in re.findall(r".*(?:error|fail).*(?:(?<=:)\n.*)?", text, re.IGNORECASE)]
+    return (" / ".join(dict.fromkeys(lines).keys()) or " ".join(text.split())[-MOST_SAID:])[:MOST_SAID]
 
 
 class Runner:

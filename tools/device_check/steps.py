@@ -91,6 +91,7 @@ def random_ids(n, n_vocab):
 
 
 def bits_of_model(check, figures):
+    check.program("gemma-eval")
     model = check.describe_model(figures)
     (line,) = check.answers("logits", model, [{"ids": [2], "top": ALL_LOGITS}], "cpu")
     n_vocab = len(json.loads(line)["positions"][0]["top"])
@@ -108,6 +109,7 @@ def bits_of_model(check, figures):
 
 def determinism(check, figures):
     """Within a session, and in another process; the most likely tokens, and drawn ones."""
+    check.program("gemma-eval")
     model = check.describe_model(figures)
     shared = {"ids": [2], "max_tokens": check.sizes.long_answer, "ignore_eos": True}
     greedy, drawn = {**shared, "temperature": 0}, {**shared, "temperature": 1, "seed": 7}
@@ -144,10 +146,11 @@ def latency(check, figures):
 
 
 def reload(check, figures):
+    program = check.program("reload-model")
     model = check.describe_model(figures)
     problems = []
     for path, n in ((TINY / "tiny-mqa-Q4_K_M.gguf", check.sizes.loads), (model, check.sizes.big_loads)):
-        report = check.runner.report([check.program("reload-model"), path, check.device, n])
+        report = check.runner.report([program, path, check.device, n])
         figures[path.name.replace(".", "_")] = report
         grown = report["end_bytes"] - report["base_bytes"]
         if grown > MEMORY_SLACK[check.device]:
