@@ -155,11 +155,15 @@ ensure_model() {
 
 # --- build --------------------------------------------------------------------------------------
 
-# configure_preset PRESET: once; after that, ninja notices what changes the configuration.
+# configure_preset PRESET: once; after that, ninja notices what changes the configuration. The executor of the
+# CUDA kernels is for tests: a script that runs them sets with_simt=ON, and the tree is configured again if it lacks it.
 configure_preset() {
-  [[ ! -f $root/build/$1/build.ninja ]] || return 0
+  local cache=$root/build/$1/CMakeCache.txt simt=${with_simt:-OFF}
+  if [[ -f $root/build/$1/build.ninja ]]; then
+    [[ $simt == ON ]] && ! grep -q '^ENGINE_SIMT:BOOL=ON$' "$cache" || return 0
+  fi
   say "configuring build/$1"
-  quietly "configure-$1" cmake --preset "$1" -S "$root"
+  quietly "configure-$1" cmake --preset "$1" -S "$root" "-DENGINE_SIMT=$simt"
 }
 
 # build_preset PRESET TARGET...: brings the targets up to date in build/PRESET.

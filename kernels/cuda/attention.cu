@@ -54,6 +54,11 @@ struct __align__(8) Gathered {
   float max, sum;
 };
 
+struct MergeShared {
+  Merge merges[kMergeTiles];
+  float max;
+};
+
 template <int kQueries>
 struct Shared {
   float4 weights[op::kPage][kQueries / 4];
@@ -193,18 +198,22 @@ __device__ __forceinline__ void add_products(const float4* x, const float2& pair
 }
 
 // The partial scores of the warp's segment. Keys outside of `seen` are not read.
-template <int kQueries, class Element>
+template <int kHeadDim, int kQueries, class Element>
 __device__ __forceinline__ void tile_scores(const Element* keys, const Part& part,
                                             const Slots& seen, Shared<kQueries>* shared) {
   const int segment = warp_index(), slot = 2 * lane_index();
-  const int first = segment * op::kHeadSegment, last = min(part.d, first + op::kHeadSegment);
+  static_assert(kHeadDim % op::kHeadSegment == 0);
+  const int first = segment * op::kHeadSegment;
+  const int n = kHeadDim > 0 ? op::kHeadSegment : min(op::kHeadSegment, part.d - first);
   float2 p[kQueries] = {};
-  if (slot + 1 >= seen.first && slot < seen.last) {
+  const bool first_seen = seen.has(slot), second_seen = seen.has(slot + 1);
+  if (first_seen || second_seen) {
     const auto* q = reinterpret_cast<const float4*>(queries_of(shared)) + first * (kQueries / 4);
     const Element* key = keys + static_cast<std::ptrdiff_t>(first) * op::kPage + slot;
 #pragma unroll 8
-    for (int i = 0; i < last - first; ++i)
-      add_products<kQueries>(q + i * (kQueries / 4), load_kv_pair(key + i * op::kPage), p);
+    for (int i = 0; i < n; ++i)
+      add_products<kQueries>(q + i * (kQueries / 4),
+                             load_keys(key + i * op::kPage, first_seen, second_seen), p);
   }
   auto* scores =
       reinterpret_cast<float2*>(scores_of(shared, part) + segment * kQueries * op::kPage + slot);
@@ -294,7 +303,7 @@ __device__ __forceinline__ void tile_values(const Element* values, const Part& p
       float2 sum[kQueries];
 #pragma unroll
       for (int r = 0; r < kQueries; ++r) sum[r] = o[r];
-      add_products<kQueries>(shared->weights[j], load_kv_pair(value + j * part.d), sum);
+      add_products<kQueries>(shared->weights[j], load_values(value + j * part.d), sum);
 #pragma unroll
       for (int r = 0; r < kQueries; ++r) {
         const int row = r / part.n_heads;
@@ -307,12 +316,12 @@ __device__ __forceinline__ void tile_values(const Element* values, const Part& p
   add_for_some(seen.any.first, min(seen.any.last, seen.all.first));
 #pragma unroll 8
   for (int j = seen.all.first; j < seen.all.last; ++j)
-    add_products<kQueries>(shared->weights[j], load_kv_pair(value + j * part.d), o);
+    add_products<kQueries>(shared->weights[j], load_values(value + j * part.d), o);
   add_for_some(max(seen.any.first, max(seen.all.first, seen.all.last)), seen.any.last);
 }
 
 // All tiles of the block's split that the run sees. O: what the thread's dims have gathered.
-template <int kQueries, class Element>
+template <class Element, int kHeadDim, int kQueries>
 __device__ __forceinline__ void attend(const op::AttentionArgs& a, const Part& part, const Run& run,
                                        int n_splits, Shared<kQueries>* shared,
                                        float2 (&O)[kQueries]) {
@@ -326,7 +335,7 @@ __device__ __forceinline__ void attend(const op::AttentionArgs& a, const Part& p
     if (seen.any.none()) continue;
     const auto* page = reinterpret_cast<const Element*>(load_readonly(pages + tile));
     // 1 scores
-    tile_scores(page + head, part, seen.any, shared);
+    tile_scores<kHeadDim>(page + head, part, seen.any, shared);
     __syncthreads();
     // 2 weights
     weigh(a, part, run, tile, n_splits > 1, shared);
@@ -367,57 +376,93 @@ __device__ __forceinline__ bool is_last(const op::AttentionArgs& a, const Part& 
   return load_shared(last) != 0;
 }
 
-// How each of kMergeTiles tiles from `first` on joins the query; the lane has a tile.
-template <int kQueries>
-__device__ __forceinline__ void plan_merges(const op::AttentionArgs& a, const Part& part, int query,
-                                            int first, int n_tiles, Shared<kQueries>* shared) {
+// How each of kMergeTiles tiles from `first` on joins the query; the lane has a tile. sums: m and l of
+// the query's tiles; max: the largest m before `first`, then of all.
+__device__ __forceinline__ void plan_merges(const float* sums, int first, int n_tiles,
+                                            Merge* merges, float* max) {
   const int lane = lane_index(), tile = first + lane;
-  Gathered sums = {-std::numeric_limits<float>::infinity(), 0.0f};
+  Gathered own = {-std::numeric_limits<float>::infinity(), 0.0f};
   if (tile < n_tiles) {
-    const float2 stored = load_global(reinterpret_cast<const float2*>(a.split.sums) +
-                                      query_index(a, part, query) * a.split.max_tiles + tile);
-    sums = {stored.x, stored.y};
+    const float2 stored = load_global(reinterpret_cast<const float2*>(sums) + tile);
+    own = {stored.x, stored.y};
   }
   // The largest of the tiles up to the lane's, and of those before it.
-  float max = sums.max;
+  float largest = own.max;
   for (int step = 1; step < kWarp; step *= 2) {
-    const float other = __shfl_up_sync(kAllLanes, max, static_cast<unsigned>(step));
-    if (lane >= step) max = S::max(max, other);
+    const float other = __shfl_up_sync(kAllLanes, largest, static_cast<unsigned>(step));
+    if (lane >= step) largest = S::max(largest, other);
   }
-  const float carried = load_shared(&shared->gathered[query].max);
-  if (first > 0) max = S::max(max, carried);
-  float before = __shfl_up_sync(kAllLanes, max, 1u);
+  const float carried = load_shared(max);
+  if (first > 0) largest = S::max(largest, carried);
+  float before = __shfl_up_sync(kAllLanes, largest, 1u);
   if (lane == 0) before = carried;
-  store_shared(&shared->merge_tiles[query][lane], merge_of(tile == 0, before, sums, max));
+  store_shared(merges + lane, merge_of(tile == 0, before, own, largest));
   __syncwarp();
-  if (lane == kWarp - 1) store_shared(&shared->gathered[query].max, max);
+  if (lane == kWarp - 1) store_shared(max, largest);
 }
 
-// Merges the tiles that all blocks have handed over.
+// Merges n planned tiles of a query into the thread's dims; values: theirs of the first one.
+__device__ __forceinline__ void merge_planned(const Merge* merges, const float* values, int d,
+                                              int n, float2& O, float& L) {
+#pragma unroll 8
+  for (int i = 0; i < n; ++i) {
+    const float2 o =
+        load_global(reinterpret_cast<const float2*>(values + static_cast<std::ptrdiff_t>(i) * d));
+    const Merge merge = load_shared(merges + i);
+    O = {merged(merge, O.x, o.x), merged(merge, O.y, o.y)};
+    L = merged(merge, L, merge.sum);
+  }
+}
+
+__device__ __forceinline__ void store_quotient(float* out, const float2& O, float L) {
+  store_global(out, O.x / L);
+  store_global(out + 1, O.y / L);
+}
+
+// Merges the tiles that all blocks have handed over, kMergeTiles at most.
 template <int kQueries>
 __device__ __forceinline__ void merge_splits(const op::AttentionArgs& a, const Part& part,
-                                             int n_tiles, Shared<kQueries>* shared,
-                                             float2 (&O)[kQueries], float (&L)[kQueries]) {
-  const int n_warps = static_cast<int>(blockDim.x) / kWarp;
-  for (int first = 0; first < n_tiles; first += kMergeTiles) {
-    for (int query = warp_index(); query < part.n_queries; query += n_warps)
-      plan_merges(a, part, query, first, n_tiles, shared);
-    __syncthreads();
-    const int n = 2 * thread_index() < part.d ? min(kMergeTiles, n_tiles - first) : 0;
-    for (int i = 0; i < n; ++i) {
-#pragma unroll
-      for (int r = 0; r < kQueries; ++r) {
-        if (r >= part.n_queries) break;
-        const Merge merge = load_shared(&shared->merge_tiles[r][i]);
-        const std::ptrdiff_t at = query_index(a, part, r) * a.split.max_tiles + first + i;
-        const float2 o = load_global(reinterpret_cast<const float2*>(a.split.values + at * part.d) +
-                                     thread_index());
-        O[r] = {merged(merge, O[r].x, o.x), merged(merge, O[r].y, o.y)};
-        L[r] = merged(merge, L[r], merge.sum);
-      }
-    }
-    __syncthreads();  // the next merges are planned in the same place
+                                             int n_tiles, Shared<kQueries>* shared) {
+  const int n_warps = static_cast<int>(blockDim.x) / kWarp, i = 2 * thread_index();
+  for (int query = warp_index(); query < part.n_queries; query += n_warps)
+    plan_merges(a.split.sums + 2 * query_index(a, part, query) * a.split.max_tiles, 0, n_tiles,
+                shared->merge_tiles[query], &shared->gathered[query].max);
+  __syncthreads();
+  if (i >= part.d) return;
+  for (int query = 0; query < part.n_queries; ++query) {
+    const std::ptrdiff_t at = query_index(a, part, query);
+    float2 O = {};
+    float L = 0.0f;
+    merge_planned(shared->merge_tiles[query], a.split.values + at * a.split.max_tiles * part.d + i,
+                  part.d, n_tiles, O, L);
+    store_quotient(a.out + at * part.d + i, O, L);
   }
+}
+
+// Where a row may have more tiles, one block would take too long: a launch of its own merges them.
+// grid: x: n_h, y: n_t; block: a thread has two dims.
+__global__ void attention_merge_kernel(op::AttentionArgs a) {
+  auto* const shared = dynamic_shared<MergeShared>();
+  const int d = a.shape.d, i = 2 * thread_index(), t = static_cast<int>(blockIdx.y);
+  const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(t) * a.n_h + block_index();
+  const int pos = load_readonly(&a.rows[t].pos), until = load_readonly(&a.rows[t].attend_until);
+  const int begin = a.window > 0 ? max(0, pos - a.window + 1) : 0;
+  const int n_tiles = until / op::kPage - begin / op::kPage + 1;
+  if (n_tiles == 1) return;  // nobody shared them
+  float2 O = {};
+  float L = 0.0f;
+  if (thread_index() == 0) store_shared(&shared->max, 0.0f);
+  for (int first = 0; first < n_tiles; first += kMergeTiles) {
+    __syncthreads();  // the last merges were planned in the same place
+    if (warp_index() == 0)
+      plan_merges(a.split.sums + 2 * at * a.split.max_tiles, first, n_tiles, shared->merges,
+                  &shared->max);
+    __syncthreads();
+    if (i < d)
+      merge_planned(shared->merges, a.split.values + (at * a.split.max_tiles + first) * d + i, d,
+                    min(kMergeTiles, n_tiles - first), O, L);
+  }
+  if (i < d) store_quotient(a.out + at * d + i, O, L);
 }
 
 // At most so many; the engine admits heads of up to 1,024 dims.
@@ -426,21 +471,20 @@ constexpr int max_threads() {
   return kHeadDim > 0 ? kHeadDim / 2 : kQueries == kManyQueries ? kMaxManyDims / 2 : 512;
 }
 
-// heads, rows: of a block, heads * rows <= kQueries.
+// heads, rows: of a block, heads * rows <= kQueries. One block per multiprocessor is enough to ask
+// for: asked for none, ptxas spills to have more of them.
 template <class Element, int kHeadDim, int kQueries>
-__global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>())
+__global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>(), 1)
     attention_kernel(op::AttentionArgs a, int heads, int rows) {
   auto* const shared = dynamic_shared<Shared<kQueries>>();
   const Part part = part_of<kHeadDim>(a, heads, rows);
   begin_queries(a, part, shared);
   __syncthreads();
   float2 O[kQueries] = {};
-  float L[kQueries] = {};
-  bool is_merged = false;  // from splits
-  if (gridDim.z == 1) {
+  if (kQueries > kFewQueries || gridDim.z == 1) {
     for (int r = 0; r < part.n_rows;) {
       const Run run = run_from(shared, part, r);
-      attend<kQueries, Element>(a, part, run, 1, shared, O);
+      attend<Element, kHeadDim>(a, part, run, 1, shared, O);
       r = run.last;
     }
   } else {  // blocks of one row
@@ -448,12 +492,11 @@ __global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>())
     const int n_tiles = (run.end - 1) / op::kPage - run.begin / op::kPage + 1;
     const int n_splits = min(static_cast<int>(gridDim.z), n_tiles);
     if (static_cast<int>(blockIdx.z) >= n_splits) return;
-    attend<kQueries, Element>(a, part, run, n_splits, shared, O);
-    is_merged = n_splits > 1;
-    if (is_merged) {
-      if (!is_last(a, part, n_splits, shared)) return;
-      // 4 sums of the tiles
-      merge_splits(a, part, n_tiles, shared, O, L);
+    attend<Element, kHeadDim>(a, part, run, n_splits, shared, O);
+    if (n_splits > 1) {
+      if (a.split.max_tiles > kMergeTiles || !is_last(a, part, n_splits, shared)) return;
+      // 4 sums of the tiles  5 quotient
+      return merge_splits(a, part, n_tiles, shared);
     }
   }
   if (2 * thread_index() >= part.d) return;
@@ -461,10 +504,8 @@ __global__ void __launch_bounds__(max_threads<kHeadDim, kQueries>())
 #pragma unroll
   for (int r = 0; r < kQueries; ++r) {
     if (r >= part.n_queries) break;
-    const float sum = is_merged ? L[r] : load_shared(&shared->gathered[r].sum);
-    float* out = a.out + query_index(a, part, r) * part.d + 2 * thread_index();
-    store_global(out, O[r].x / sum);
-    store_global(out + 1, O[r].y / sum);
+    store_quotient(a.out + query_index(a, part, r) * part.d + 2 * thread_index(), O[r],
+                   load_shared(&shared->gathered[r].sum));
   }
 }
 
@@ -481,6 +522,10 @@ void launch_attention(const op::AttentionArgs& a, int rows, int n_splits, Stream
   launch(attention_kernel<Element, kHeadDim, kQueries>, {grid, "attention"},
          static_cast<unsigned>(n_segments * kWarp),
          sizeof(Shared<kQueries>) + floats * sizeof(float), stream, a, heads, rows);
+  if (n_splits > 1 && a.split.max_tiles > kMergeTiles)
+    launch(attention_merge_kernel,
+           {dim3(static_cast<unsigned>(a.n_h), static_cast<unsigned>(a.n_t)), "attention"},
+           static_cast<unsigned>(n_segments * kWarp), sizeof(MergeShared), stream, a);
 }
 
 template <class Element, int kHeadDim>

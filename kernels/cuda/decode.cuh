@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "gguf/types.h"
+#include "kernels/cuda/planes.h"
 #include "kernels/cuda/ptx.cuh"
 #include "kernels/op/matrix.h"
 
@@ -38,9 +39,17 @@ __device__ __forceinline__ float decode_row_weight(const op::Matrix& w, int row,
   return value;
 }
 
-// w[row, i]. A device layout is one more case here.
+// w[row, i].
 __device__ __forceinline__ float decode_weight(const op::Matrix& w, int row, int i) {
-  return decode_row_weight(w, row, i);
+  if (w.layout == op::Layout::rows) return decode_row_weight(w, row, i);
+  float value = 0.0f;
+  cuda::visit_format(w.type, [&]<class Format>() {
+    const cuda::GroupLayout<Format> layout{w.n_in / op::kBlock};
+    const auto* group = w.data + static_cast<std::ptrdiff_t>(row / cuda::kGroup) * layout.bytes();
+    value = cuda::decode(group, layout, row % cuda::kGroup, i,
+                         [](const auto* p) { return load_readonly(p); });
+  });
+  return value;
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

@@ -21,12 +21,22 @@ __device__ __forceinline__ float widen(std::uint16_t half) {
 #endif
 }
 
-__device__ __forceinline__ float2 load_kv_pair(const std::uint16_t* p) {
+// Two dims of a value.
+__device__ __forceinline__ float2 load_values(const std::uint16_t* p) {
   const auto pair = load_readonly(reinterpret_cast<const unsigned*>(p));
   return {widen(static_cast<std::uint16_t>(pair)), widen(static_cast<std::uint16_t>(pair >> 16))};
 }
-__device__ __forceinline__ float2 load_kv_pair(const float* p) {
+__device__ __forceinline__ float2 load_values(const float* p) {
   return load_readonly(reinterpret_cast<const float2*>(p));
+}
+
+// A dim of two neighbouring keys, of which only those that somebody sees count: the other may never
+// have been written.
+__device__ __forceinline__ float2 load_keys(const std::uint16_t* p, bool, bool) {
+  return load_values(p);
+}
+__device__ __forceinline__ float2 load_keys(const float* p, bool first, bool second) {
+  return {first ? load_readonly(p) : 0.0f, second ? load_readonly(p + 1) : 0.0f};
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

@@ -7,6 +7,7 @@
 // same time, as a grid barrier needs.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <tuple>
 #include <utility>
@@ -32,8 +33,9 @@ struct Grid {
   Grid(dim3 size_, const char* op_ = __builtin_FUNCTION(), const char* file_ = __builtin_FILE(),
        int line_ = __builtin_LINE())
       : size(size_), op(op_), file(file_), line(line_) {}
-  Grid(int n_blocks, const char* op_ = __builtin_FUNCTION(), const char* file_ = __builtin_FILE(),
-       int line_ = __builtin_LINE())
+  template <std::integral Integer>
+  Grid(Integer n_blocks, const char* op_ = __builtin_FUNCTION(),
+       const char* file_ = __builtin_FILE(), int line_ = __builtin_LINE())
       : Grid(dim3(static_cast<unsigned>(n_blocks)), op_, file_, line_) {}
 };
 

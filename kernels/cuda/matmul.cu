@@ -7,10 +7,10 @@ void matmul(const op::MatmulArgs& a, Stream& stream) { matmuls({&a, 1}, stream);
 
 void matmuls(std::span<const op::MatmulArgs> all, Stream& stream) {
   // Matmuls over planes wait for each other, to be launched together.
-  op::MatmulArgs planes[kMatvecMatrices];
+  op::MatmulArgs planes[Batch::kMost];
   std::size_t n = 0;
   const auto launch_planes = [&] {
-    if (n > 0) matvec({planes, n}, stream);
+    if (n > 0) (planes[0].n_t <= kMatvecColumns ? matvec : matmul_tile)({planes, n}, stream);
     n = 0;
   };
   for (const op::MatmulArgs& a : all) {
@@ -19,7 +19,7 @@ void matmuls(std::span<const op::MatmulArgs> all, Stream& stream) {
       matmul_rows(a, stream);
       continue;
     }
-    if (n == kMatvecMatrices || (n > 0 && planes[0].n_t != a.n_t)) launch_planes();
+    if (n == Batch::kMost || (n > 0 && planes[0].n_t != a.n_t)) launch_planes();
     planes[n++] = a;
   }
   launch_planes();

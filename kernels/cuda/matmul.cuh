@@ -11,9 +11,25 @@ namespace engine::ENGINE_DEVICE_NS {
 // Weights of any type as they are in the file (Layout::rows).
 void matmul_rows(const op::MatmulArgs&, Stream&);
 
-// Weights in planes (Layout::device_planes), in one launch; made for up to 8 columns. At most
-// kMatvecMatrices, all with the same n_t.
-inline constexpr int kMatvecMatrices = 4;
+// Matrices in planes (Layout::device_planes) that one launch multiplies, all with the same n_t. Those of a block are
+// found by its number in x.
+struct Batch {
+  static constexpr int kMost = 4;
+  op::MatmulArgs of[kMost];
+  int first_block[kMost];
+  int n;
+
+  __host__ __device__ int find(int block) const {
+    int m = 0;
+    while (m + 1 < n && block >= first_block[m + 1]) ++m;
+    return m;
+  }
+};
+
+// At most Batch::kMost matrices. Made for up to 8 columns.
+inline constexpr int kMatvecColumns = 8;
 void matvec(std::span<const op::MatmulArgs>, Stream&);
+// The same for more.
+void matmul_tile(std::span<const op::MatmulArgs>, Stream&);
 
 }  // namespace engine::ENGINE_DEVICE_NS

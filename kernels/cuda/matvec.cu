@@ -10,19 +10,19 @@ namespace engine::ENGINE_DEVICE_NS {
 namespace {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kMaxColumns = 8;
 // Blocks of inputs that shared memory holds at a time: eight columns of them take 38 KB.
 constexpr int kChunkBlocks = 64;
 // Groups of a warp: many enough that loading the activations costs little beside the weights, and still
 // several blocks for every SM of the largest cards.
 constexpr int kFewestBlocks = 2048, kMostGroups = 16;
 
-struct Matrices {
-  op::MatmulArgs of[kMatvecMatrices];
-  int groups_per_warp[kMatvecMatrices];
-  int first_block[kMatvecMatrices];
-  int n;
-};
+__host__ __device__ constexpr int groups(int n_out) {
+  return (n_out + cuda::kGroup - 1) / cuda::kGroup;
+}
+__host__ __device__ constexpr int groups_per_warp(int n_out) {
+  const int n = groups(n_out) / (kWarps * kFewestBlocks);
+  return n < 1 ? 1 : n > kMostGroups ? kMostGroups : n;
+}
 
 // Activations in shared memory, as [columns][blocks] of each part.
 struct Activations {
@@ -116,13 +116,13 @@ struct Steps {
 };
 
 template <class Format, int kColumns>
-__device__ void multiply(const op::MatmulArgs& a, int first_group, int groups_per_warp) {
+__device__ void multiply(const op::MatmulArgs& a, int block) {
   // Segments whose weights are on their way.
   constexpr int kAhead = kColumns <= 2 ? 4 : 2;
   const cuda::GroupLayout<Format> layout{a.w.n_in / op::kBlock};
-  const int n_groups = (a.w.n_out + cuda::kGroup - 1) / cuda::kGroup;
+  const int n_groups = groups(a.w.n_out), of_warp = groups_per_warp(a.w.n_out);
   const int n_segments = (layout.n_blocks + op::kSegmentBlocks - 1) / op::kSegmentBlocks;
-  const int n_steps = groups_per_warp * n_segments;
+  const int n_steps = of_warp * n_segments;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int t0 = static_cast<int>(blockIdx.y) * kColumns;
   const auto load = [&](const Steps& at) {
@@ -133,7 +133,8 @@ __device__ void multiply(const op::MatmulArgs& a, int first_group, int groups_pe
   };
 
   // 1 the first weights, before anything waits
-  Steps now{first_group + static_cast<int>(threadIdx.x) / 32, 0, n_segments}, next = now;
+  Steps now{block * kWarps * of_warp + static_cast<int>(threadIdx.x) / 32, 0, n_segments};
+  Steps next = now;
   PackedBlock<Format> blocks[kAhead];
 #pragma unroll
   for (int i = 0; i < kAhead; ++i, next.advance())
@@ -184,22 +185,19 @@ __device__ void multiply(const op::MatmulArgs& a, int first_group, int groups_pe
 }
 
 template <int kColumns>
-__global__ void __launch_bounds__(kThreads, 4) matvec_kernel(const __grid_constant__ Matrices all) {
-  int m = 0;
-  const int block = static_cast<int>(blockIdx.x);
-  while (m + 1 < all.n && block >= all.first_block[m + 1]) ++m;
+__global__ void __launch_bounds__(kThreads, 4) matvec_kernel(const __grid_constant__ Batch all) {
+  const int m = all.find(static_cast<int>(blockIdx.x));
   const op::MatmulArgs& a = all.of[m];
-  const int groups_per_warp = all.groups_per_warp[m];
-  const int first_group = (block - all.first_block[m]) * kWarps * groups_per_warp;
+  const int block = static_cast<int>(blockIdx.x) - all.first_block[m];
   switch (a.w.type) {
     case gguf::Type::q8_0:
-      return multiply<cuda::Q8_0Planes, kColumns>(a, first_group, groups_per_warp);
+      return multiply<cuda::Q8_0Planes, kColumns>(a, block);
     case gguf::Type::q5_0:
-      return multiply<cuda::Q5_0Planes, kColumns>(a, first_group, groups_per_warp);
+      return multiply<cuda::Q5_0Planes, kColumns>(a, block);
     case gguf::Type::q4_k:
-      return multiply<cuda::Q4_KPlanes, kColumns>(a, first_group, groups_per_warp);
+      return multiply<cuda::Q4_KPlanes, kColumns>(a, block);
     default:
-      return multiply<cuda::Q6_KPlanes, kColumns>(a, first_group, groups_per_warp);
+      return multiply<cuda::Q6_KPlanes, kColumns>(a, block);
   }
 }
 
@@ -208,30 +206,27 @@ int quotient_up(int a, int b) { return (a + b - 1) / b; }
 }  // namespace
 
 void matvec(std::span<const op::MatmulArgs> matrices, Stream& stream) {
-  Matrices all = {};
+  Batch all = {};
   int n_blocks = 0, chunk = 0;
   for (const op::MatmulArgs& a : matrices) {
-    const int n_groups = quotient_up(a.w.n_out, cuda::kGroup);
-    const int groups = min(max(n_groups / (kWarps * kFewestBlocks), 1), kMostGroups);
     all.of[all.n] = a;
-    all.groups_per_warp[all.n] = groups;
     all.first_block[all.n] = n_blocks;
     ++all.n;
-    n_blocks += quotient_up(n_groups, kWarps * groups);
+    n_blocks += quotient_up(groups(a.w.n_out), kWarps * groups_per_warp(a.w.n_out));
     chunk = max(chunk, min(a.w.n_in / op::kBlock, kChunkBlocks));
   }
   const int n_t = matrices.front().n_t;
-  const int n_columns = n_t <= 2 ? n_t : n_t <= 4 ? 4 : kMaxColumns;
+  const int n_columns = n_t <= 2 ? n_t : n_t <= 4 ? 4 : kMatvecColumns;
   const dim3 grid(static_cast<unsigned>(n_blocks),
                   static_cast<unsigned>(quotient_up(n_t, n_columns)));
   const auto shared = static_cast<std::size_t>(n_columns * chunk * Activations::kBlockBytes);
-  const auto run = [&](void (*kernel)(Matrices)) {
+  const auto run = [&](void (*kernel)(Batch)) {
     launch(kernel, grid, dim3(kThreads), shared, stream, all);
   };
   n_columns == 1   ? run(matvec_kernel<1>)
   : n_columns == 2 ? run(matvec_kernel<2>)
   : n_columns == 4 ? run(matvec_kernel<4>)
-                   : run(matvec_kernel<kMaxColumns>);
+                   : run(matvec_kernel<kMatvecColumns>);
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #if !defined(ENGINE_DEVICE_NS)
@@ -108,7 +109,8 @@ __device__ __forceinline__ T load_streaming(const T* p ENGINE_WHERE) {
 }
 
 template <class T>
-__device__ __forceinline__ void store_global(T* p, const T& value ENGINE_WHERE) {
+__device__ __forceinline__ void store_global(T* p,
+                                             const std::type_identity_t<T>& value ENGINE_WHERE) {
 #if defined(__CUDACC__)
   *reinterpret_cast<WordsOf<T>*>(p) = copy_bits<WordsOf<T>>(value);
 #else
@@ -146,7 +148,8 @@ __device__ __forceinline__ T load_shared(const T* p ENGINE_WHERE) {
 }
 
 template <class T>
-__device__ __forceinline__ void store_shared(T* p, const T& value ENGINE_WHERE) {
+__device__ __forceinline__ void store_shared(T* p,
+                                             const std::type_identity_t<T>& value ENGINE_WHERE) {
 #if defined(__CUDACC__)
   *reinterpret_cast<WordsOf<T>*>(p) = copy_bits<WordsOf<T>>(value);
 #else
@@ -230,12 +233,13 @@ __device__ __forceinline__ void copy_async_wait() {
     return d;                                                                                 \
   }
 #else
-#define ENGINE_DP4A(name, a_type, b_type, a_suffix, b_suffix)                       \
-  inline int name(unsigned a, unsigned b, int c) {                                  \
-    int sum = 0; /* at most 4 * 255 * 255 */                                        \
-    for (int i = 0; i < 4; ++i)                                                     \
-      sum += static_cast<a_type>(a >> 8 * i) * static_cast<b_type>(b >> 8 * i);     \
-    return static_cast<int>(static_cast<unsigned>(c) + static_cast<unsigned>(sum)); \
+#define ENGINE_DP4A(name, a_type, b_type, a_suffix, b_suffix)                                 \
+  inline int name(unsigned a, unsigned b, int c) {                                            \
+    const auto product = [=](int i) {                                                         \
+      return static_cast<a_type>(a >> 8 * i) * static_cast<b_type>(b >> 8 * i);               \
+    };                                                                                        \
+    const int sum = product(0) + product(1) + product(2) + product(3); /* at most 4 * 2^16 */ \
+    return static_cast<int>(static_cast<unsigned>(c) + static_cast<unsigned>(sum));           \
   }
 #endif
 ENGINE_DP4A(dp4a_s8s8, std::int8_t, std::int8_t, "s32", "s32")

@@ -18,6 +18,13 @@ __device__ __forceinline__ QuadBytes quad_bytes(unsigned x0x2, unsigned x1x3) {
   return {__byte_perm(x0x2, x1x3, 0x7351), __byte_perm(x0x2, x1x3, 0x6240)};
 }
 
+// The same with the low bytes signed too; |x| <= 32639 (op/quantize.h), so the high ones stay bytes.
+__device__ __forceinline__ QuadBytes signed_quad_bytes(unsigned x0x2, unsigned x1x3) {
+  // Adds 128 to both 16-bit halves of numbers that are made positive first: no carry between them.
+  const auto round = [](unsigned x) { return ((x ^ 0x80008000u) + 0x00800080u) ^ 0x80008000u; };
+  return {__byte_perm(round(x0x2), round(x1x3), 0x7351), __byte_perm(x0x2, x1x3, 0x6240)};
+}
+
 // 256 * high + low, modulo 2^32; every sum over a block fits.
 __device__ __forceinline__ int join_halves(int high, int low) {
   return static_cast<int>((static_cast<unsigned>(high) << 8) + static_cast<unsigned>(low));
@@ -113,6 +120,14 @@ __device__ __forceinline__ unsigned quad(const PackedBlock<Format>& block, int k
     return low | ((from < 4 ? bits << (4 - from) : bits >> (from - 4)) & 0x30303030u);
   }
   return low;
+}
+
+// The same as signed bytes without the offset, which is at most 128: no borrow between bytes.
+template <class Format>
+__device__ __forceinline__ unsigned signed_quad(const PackedBlock<Format>& block, int k) {
+  if constexpr (Format::kOffset == 0) return quad(block, k);
+  constexpr unsigned kTop = 0x80808080u, kOffsets = Format::kOffset * 0x01010101u;
+  return ((quad(block, k) | kTop) - kOffsets) ^ kTop;
 }
 
 // c + the products of a quad of weights and one of activations' high, or low, bytes.

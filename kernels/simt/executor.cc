@@ -4,232 +4,11 @@
 #include <bit>
 #include <new>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
-#include "kernels/simt/thread.h"
+#include "kernels/simt/state.h"
 
 namespace engine::simt {
-
-// What ThreadSanitizer is told. Threads of a launch are ordered by barriers only, so the executor's own
-// state, which all of them touch, is kept from its view.
-namespace {
-#if defined(ENGINE_SIMT_TSAN)
-class Unwatched {
- public:
-  explicit Unwatched(Fiber& fiber = current->fiber) : fiber_(fiber) {
-    ++fiber_.n_unwatched;
-    watch_not();
-  }
-  ~Unwatched() {
-    watch_again();
-    --fiber_.n_unwatched;
-  }
-
- private:
-  Fiber& fiber_;
-};
-void release_to(void* object) { __tsan_release(object); }
-void acquire_from(void* object) { __tsan_acquire(object); }
-#else
-class Unwatched {
- public:
-  explicit Unwatched(const Fiber& = current->fiber) {}
-};
-void release_to(void*) {}
-void acquire_from(void*) {}
-#endif
-
-constexpr unsigned bit(unsigned lane) { return 1u << lane; }
-
-}  // namespace
-
-constexpr unsigned kNamedBarriers = 16;
-
-// Lanes that wait for one another. Two generations are alive at once: of the old one, lanes may not
-// have run again when others arrive at the new one. A Generation is an address for ThreadSanitizer.
-struct Group {
-  unsigned mask = 0;
-  unsigned arrived = 0;
-  const char* name = nullptr;
-  Where where;
-  unsigned generation = 0;
-  char order[2];
-};
-
-struct Warp {
-  Block* block;
-  int index;         // among the resident warps
-  unsigned present;  // lanes that exist
-  unsigned live;     // and have not exited
-  unsigned ready;    // and could run, but do not
-  unsigned last;     // lane that ran last
-  unsigned waiting;  // lanes in a group
-  std::array<unsigned, kNamedBarriers> at_barrier;
-  std::array<Group, 32> groups;  // by lowest lane of the mask
-  std::array<Thread, 32> threads;
-  Stacks stacks{32};
-};
-
-struct Barrier {
-  int arrived = 0;
-  int n_true = 0;
-  int expected = 0;  // of named barriers
-  const char* name = nullptr;
-  Where where;
-  unsigned generation = 0;
-  Votes votes[2];
-  char order[2];
-};
-
-struct Block {
-  std::vector<Warp*> warps;
-  uint3 index;
-  int n_live;
-  int n_exited_barriers;  // __syncthreads that the first thread to exit had passed; -1 before
-  unsigned first_exited;
-  std::array<Barrier, kNamedBarriers> barriers;
-  Guarded shared;
-};
-
-namespace {
-
-unsigned linear_index(const Thread& thread) {
-  return (thread.index.z * thread.block_shape.y + thread.index.y) * thread.block_shape.x +
-         thread.index.x;
-}
-
-std::string at(Where where) {
-  std::string_view file = where.file;
-  if (const auto slash = file.rfind('/'); slash != file.npos) file.remove_prefix(slash + 1);
-  return std::string(file) + ":" + std::to_string(where.line);
-}
-
-std::string triple(unsigned x, unsigned y, unsigned z) {
-  return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
-}
-
-std::string hex(unsigned value) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = "0x";
-  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[value >> shift & 15];
-  return text;
-}
-
-// "thread 3", "threads 0-31, 64"
-std::string name_threads(const std::vector<unsigned>& threads) {
-  std::string text = threads.size() == 1 ? "thread" : "threads";
-  for (std::size_t i = 0; i < threads.size();) {
-    std::size_t end = i + 1;
-    while (end < threads.size() && threads[end] == threads[end - 1] + 1) ++end;
-    text += (i == 0 ? " " : ", ") + std::to_string(threads[i]);
-    if (end > i + 1) text += "-" + std::to_string(threads[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
-// "block (0,0,0): "
-std::string name_block(const Block& block) {
-  return "block " + triple(block.index.x, block.index.y, block.index.z) + ": ";
-}
-
-// "threads 0-31 wait at a.cu:7 (__syncthreads); thread 40 waits at …", the first few places.
-std::string describe_waits(const Block& block) {
-  struct Wait {
-    const char* name;
-    Where where;
-    std::vector<unsigned> threads;
-  };
-  std::vector<Wait> waits;
-  for (const Warp* warp : block.warps) {
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      const Thread& thread = warp->threads[lane];
-      if ((warp->live & bit(lane)) == 0 || thread.waits_for == nullptr) continue;
-      auto found = std::ranges::find_if(waits, [&](const Wait& w) {
-        return w.where == thread.where && std::string_view(w.name) == thread.waits_for;
-      });
-      if (found == waits.end())
-        found = waits.insert(waits.end(), {thread.waits_for, thread.where, {}});
-      found->threads.push_back(linear_index(thread));
-    }
-  }
-  std::string text;
-  constexpr std::size_t kShown = 4;
-  for (std::size_t i = 0; i < std::min(waits.size(), kShown); ++i) {
-    const Wait& wait = waits[i];
-    text += (i == 0 ? "" : "; ") + name_threads(wait.threads) +
-            (wait.threads.size() == 1 ? " waits at " : " wait at ") + at(wait.where) + " (" +
-            wait.name + ")";
-  }
-  return waits.size() > kShown ? text + "; and others" : text;
-}
-
-}  // namespace
-
-// Runs one launch at a time; keeps stacks from one to the next.
-class Executor {
- public:
-  explicit Executor(Device& device) : device_(device) {}
-  ~Executor();
-
-  Error run(const Launch& launch);
-
-  // Called on the fibers of the running launch.
-  void wait(const char* name, Where where);
-  void yield(Where where);
-  void exit_thread();
-  [[noreturn]] void fail(Fault fault, const std::string& message);
-  void make_ready(Warp& warp, unsigned lanes);
-  void complete(Block& block, unsigned id);
-
-  Device& device() { return device_; }
-  const Launch& launch() const { return *launch_; }
-  Statistics* statistics() { return statistics_; }
-  Meter* meter() { return meter_; }
-
- private:
-  static void thread_main();
-
-  std::string check_limits(const Launch& launch) const;
-  void make_resident(const Launch& launch, int n_blocks);
-  void start_block(Block& block);
-  void finish_block(Block& block);
-  void check_memory();
-  std::string describe_all_waits() const;
-  Thread* next(bool leave_warp);
-  int next_ready_warp(int from, bool backwards) const;
-  Thread* take_lane(Warp& warp, unsigned lane);
-  std::uint64_t random();
-  void switch_to(Thread& thread);
-  bool is_ready(int warp) const {
-    return (ready_[static_cast<std::size_t>(warp) / 64] >> (warp % 64) & 1) != 0;
-  }
-
-  Device& device_;
-  std::vector<std::unique_ptr<Warp>> warps_;  // the first n_warps_ belong to the launch
-  std::vector<Block> blocks_;                 // resident
-  int n_warps_ = 0;
-  int n_prepared_ = 0;  // warps whose fibers stand in thread_main; the others need prepare()
-  Fiber host_;
-
-  const Launch* launch_ = nullptr;
-  std::vector<std::uint64_t> ready_;  // a bit for each warp with ready lanes
-  int warp_ = 0;                      // that runs
-  std::uint64_t random_state_ = 0;
-  std::vector<std::uint32_t>
-      order_;  // of the grid's blocks; empty: ascending or, in reverse, descending
-  std::uint64_t n_blocks_ = 0, n_started_ = 0, n_finished_ = 0;
-  std::uint64_t n_idle_yields_ = 0;  // since a thread last did anything else
-  Error error_;
-  Statistics* statistics_ = nullptr;
-  Meter* meter_ = nullptr;
-  char launch_order_ = 0;  // an address for ThreadSanitizer: host before threads before host
-};
-
-namespace {
-constinit thread_local Executor* executor = nullptr;
-}
 
 Device::Device(const Options& options_) : options(options_), executor_(new Executor(*this)) {}
 Device::~Device() = default;
@@ -244,6 +23,7 @@ Error Device::run(const Launch& launch) {
 }
 
 Executor::~Executor() {
+  const Unwatched unwatched(host_);
   for (const auto& warp : warps_)
     for (Thread& thread : warp->threads) release(thread.fiber);
 }
@@ -321,15 +101,14 @@ Error Executor::run(const Launch& launch) {
   recent_ranges.fill({});
   adopt_current(host_);
   executor = this;
-  release_to(&launch_order_);
+  release_to(&launch_begin_);
   current = next(false);
   switch_fiber(host_, current->fiber);
   current = nullptr;
-  acquire_from(&launch_order_);
+  acquire_from(&launch_end_);
   executor = nullptr;
   if (error_.ok()) check_memory();
-  // Abandoned fibers cannot be continued: they start anew.
-  if (!error_.ok()) n_prepared_ = 0;
+  if (!error_.ok()) abandon_threads();
   if (counts && error_.ok()) {
     meter.finish();
     statistics.kernel = launch.kernel;
@@ -363,8 +142,8 @@ void Executor::make_resident(const Launch& launch, int n_blocks) {
   blocks_.resize(static_cast<std::size_t>(n_blocks));
   for (int b = 0; b < n_blocks; ++b) {
     Block& block = blocks_[static_cast<std::size_t>(b)];
-    if (block.shared.begin() == nullptr || block.shared.bytes() != launch.shared_bytes)
-      block.shared = Guarded(launch.shared_bytes);
+    // Memory of its own for every launch: ThreadSanitizer reports an address once.
+    block.shared = Guarded(launch.shared_bytes);
     block.warps.clear();
     for (int w = 0; w < warps_per_block; ++w) {
       Warp& warp = *warps_[static_cast<std::size_t>(b * warps_per_block + w)];
@@ -436,6 +215,15 @@ void Executor::finish_block(Block& block) {
   if (n_started_ < n_blocks_) start_block(block);
 }
 
+// Abandoned fibers cannot be continued: they start anew. They touch nothing any more.
+void Executor::abandon_threads() {
+  n_prepared_ = 0;
+  for (int w = 0; w < n_warps_; ++w)
+    for (Thread& thread : warps_[static_cast<std::size_t>(w)]->threads)
+      release_for(thread.fiber, &launch_end_);
+  acquire_from(&launch_end_);
+}
+
 void Executor::check_memory() {
   if (const std::string damage = device_.memory.take_damage(); !damage.empty())
     error_ = {Fault::out_of_bounds, damage};
@@ -446,13 +234,22 @@ void Executor::check_memory() {
 void Executor::thread_main() {
   fiber_entered();
   for (;;) {
-    {
-      const Launch& launch = *executor->launch_;
-      acquire_from(&executor->launch_order_);
-      launch.body(launch.context);
-      release_to(&executor->launch_order_);
+    // A fault unwinds the thread that meets it; the others are abandoned.
+    try {
+      acquire_from(&executor->launch_begin_);
+      executor->launch_->body(executor->launch_->context);
+      release_to(&executor->launch_end_);
+      executor->exit_thread();
+      continue;
+    } catch (const Faulted&) {
+    } catch (const std::bad_alloc&) {
+      executor->error_ = {Fault::out_of_memory, "no memory for what the executor keeps"};
+    } catch (...) {
+      executor->error_ = {Fault::exception, "the kernel threw an exception"};
     }
-    executor->exit_thread();
+    const Unwatched unwatched;
+    release_to(&executor->launch_end_);
+    switch_fiber(current->fiber, executor->host_);
   }
 }
 
@@ -607,337 +404,7 @@ void Executor::exit_thread() {
 
 void Executor::fail(Fault fault, const std::string& message) {
   error_ = {fault, message};
-  switch_fiber(current->fiber, host_);
-  __builtin_unreachable();
-}
-
-// --- rendezvous ---------------------------------------------------------------------------------
-
-void Executor::complete(Block& block, unsigned id) {
-  Barrier& barrier = block.barriers[id];
-  barrier.votes[barrier.generation & 1] = {barrier.n_true, barrier.arrived};
-  ++barrier.generation;
-  barrier.arrived = barrier.n_true = 0;
-  n_idle_yields_ = 0;
-  for (Warp* warp : block.warps) {
-    const unsigned waited = std::exchange(warp->at_barrier[id], 0u);
-    make_ready(*warp, waited);
-    if (meter_ != nullptr && (waited != 0 || warp == current->warp)) meter_->lanes_met(warp->index);
-  }
-  if (statistics_ != nullptr) ++statistics_->block_barriers;
-}
-
-void fail(Fault fault, const std::string& what, Where where) {
-  const uint3 b = current->block_index;
-  executor->fail(fault, "block " + triple(b.x, b.y, b.z) + ", thread " +
-                            std::to_string(linear_index(*current)) + " at " + at(where) + ": " +
-                            what);
-}
-
-namespace {
-
-// True once the group is complete, with its lanes but the current one made ready.
-template <class Complete>
-Group& meet(unsigned mask, const char* name, const void* in, void* out, Where where,
-            const Complete& complete) {
-  Thread& self = *current;
-  Warp& warp = *self.warp;
-  const unsigned me = bit(self.lane);
-  self.in = in;
-  self.out = out;
-  if ((mask & me) == 0)
-    fail(Fault::bad_mask,
-         std::string(name) + " with mask " + hex(mask) + " that lacks the caller's lane", where);
-  if ((mask & ~warp.live) != 0)
-    fail(Fault::bad_mask,
-         std::string(name) + " with mask " + hex(mask) + ", but only lanes " + hex(warp.live) +
-             " are there",
-         where);
-  Group& group = warp.groups[static_cast<unsigned>(std::countr_zero(mask))];
-  const auto others = [&] { return describe_waits(*self.block); };
-  if (group.arrived == 0) {
-    group.mask = mask;
-    group.name = name;
-    group.where = where;
-  } else if (group.mask != mask) {
-    fail(Fault::bad_mask,
-         std::string(name) + " with mask " + hex(mask) + ", but others gave " + hex(group.mask) +
-             ": " + others(),
-         where);
-  } else if (group.where != where || group.name != name) {
-    fail(Fault::bad_collective,
-         std::string(name) + ", but other lanes of the mask are elsewhere: " + others(), where);
-  }
-  if ((warp.waiting & mask & ~group.arrived) != 0)
-    fail(Fault::bad_mask,
-         std::string(name) + " with mask " + hex(mask) +
-             ", some of whose lanes wait with another mask: " + others(),
-         where);
-  group.arrived |= me;
-  if (group.arrived != mask) {
-    warp.waiting |= me;
-    executor->wait(name, where);
-    return group;
-  }
-  complete(warp);
-  group.arrived = 0;
-  ++group.generation;
-  warp.waiting &= ~mask;
-  executor->make_ready(warp, mask & ~me);
-  if (executor->statistics() != nullptr) {
-    ++executor->statistics()->warp_collectives;
-    if (mask == warp.live) executor->meter()->lanes_met(warp.index);
-  }
-  return group;
-}
-
-}  // namespace
-
-void meet_warp(unsigned mask, const char* name, const void* in, void* out, Collective compute,
-               Where where) {
-  const Unwatched unwatched;
-  meet(mask, name, in, out, where, [&](Warp& warp) {
-    const void* inputs[32];
-    void* outputs[32];
-    for (unsigned lane = 0; lane < 32; ++lane) {
-      inputs[lane] = warp.threads[lane].in;
-      outputs[lane] = warp.threads[lane].out;
-    }
-    compute(inputs, outputs, mask);
-  });
-}
-
-void sync_warp(unsigned mask, Where where) {
-  const Unwatched unwatched;
-  Group& group = current->warp->groups[static_cast<unsigned>(std::countr_zero(mask | 1u << 31))];
-  char& order = group.order[group.generation & 1];
-  release_to(&order);
-  meet(mask, "__syncwarp", nullptr, nullptr, where, [](Warp&) {});
-  acquire_from(&order);
-}
-
-Votes sync_block(const char* name, bool value, Where where) {
-  const Unwatched unwatched;
-  Thread& self = *current;
-  Block& block = *self.block;
-  Barrier& barrier = block.barriers[0];
-  if (barrier.arrived == 0) {
-    barrier.name = name;
-    barrier.where = where;
-  } else if (barrier.where != where || barrier.name != name) {
-    fail(Fault::divergent_barrier, std::string(name) + ", but " + describe_waits(block), where);
-  }
-  const unsigned generation = barrier.generation & 1;
-  release_to(&barrier.order[generation]);
-  ++self.n_barriers;
-  ++barrier.arrived;
-  barrier.n_true += value;
-  if (barrier.arrived == block.n_live) {
-    self.where = where;
-    executor->complete(block, 0);
-  } else {
-    self.warp->at_barrier[0] |= bit(self.lane);
-    executor->wait(name, where);
-  }
-  acquire_from(&barrier.order[generation]);
-  return barrier.votes[generation];
-}
-
-namespace {
-
-void reach_named(int id, int n_threads, bool waits, const char* name, Where where) {
-  const Unwatched unwatched;
-  Thread& self = *current;
-  if (id < 1 || id >= static_cast<int>(kNamedBarriers))
-    fail(Fault::bad_collective, "barrier " + std::to_string(id) + ": ids go from 1 to 15", where);
-  Block& block = *self.block;
-  Barrier& barrier = block.barriers[static_cast<unsigned>(id)];
-  if (n_threads <= 0 || n_threads % 32 != 0)
-    fail(Fault::bad_collective,
-         "a barrier of " + std::to_string(n_threads) + " threads: must be a multiple of 32", where);
-  if (barrier.arrived > 0 && barrier.expected != n_threads)
-    fail(Fault::unequal_barriers,
-         "barrier " + std::to_string(id) + " of " + std::to_string(n_threads) +
-             " threads, but others said " + std::to_string(barrier.expected) + ": " +
-             describe_waits(block),
-         where);
-  barrier.expected = n_threads;
-  char& order = barrier.order[barrier.generation & 1];
-  release_to(&order);
-  if (++barrier.arrived == n_threads) {
-    executor->complete(block, static_cast<unsigned>(id));
-  } else if (waits) {
-    self.warp->at_barrier[static_cast<unsigned>(id)] |= bit(self.lane);
-    executor->wait(name, where);
-  }
-  if (waits) acquire_from(&order);
-}
-
-}  // namespace
-
-void sync_named(int id, int n_threads, Where where) {
-  reach_named(id, n_threads, true, "named barrier", where);
-}
-void arrive_named(int id, int n_threads, Where where) {
-  reach_named(id, n_threads, false, "named barrier", where);
-}
-
-void yield(Where where) {
-  const Unwatched unwatched;
-  executor->yield(where);
-}
-
-void count_grid_barrier(Where where) {
-  if (!executor->launch().cooperative)
-    fail(Fault::launch, "a grid barrier in a launch that is not cooperative", where);
-  const uint3 b = current->block_index;
-  const uint3 t = current->index;
-  if (executor->statistics() != nullptr && (b.x | b.y | b.z | t.x | t.y | t.z) == 0)
-    ++executor->statistics()->grid_barriers;
-}
-
-// --- memory -------------------------------------------------------------------------------------
-
-namespace {
-
-std::string access_name(std::size_t bytes, Direction direction, const char* space) {
-  return std::string(direction == Direction::load ? "a load of " : "a store of ") +
-         std::to_string(bytes) + " bytes of " + space + " memory";
-}
-
-void check_alignment(std::uintptr_t address, std::size_t bytes, Direction direction,
-                     const char* space, Where where) {
-  if (address % bytes != 0)
-    fail(Fault::misaligned,
-         access_name(bytes, direction, space) + " whose address is " +
-             std::to_string(address % bytes) + " above a multiple of " + std::to_string(bytes),
-         where);
-}
-
-bool in_shared(std::uintptr_t address, std::size_t bytes) {
-  const Guarded& shared = current->block->shared;
-  const auto begin = reinterpret_cast<std::uintptr_t>(shared.begin());
-  return address >= begin && address + bytes <= begin + shared.bytes();
-}
-
-void count(Space space, Direction direction, std::uintptr_t address, std::size_t bytes, Where where,
-           const Extent* buffer) {
-  if (executor->meter() == nullptr) return;
-  const Warp& warp = *current->warp;
-  executor->meter()->access(warp.index, current->lane, warp.live, space, direction, address, bytes,
-                            where, buffer != nullptr ? buffer->begin : 0,
-                            buffer != nullptr ? buffer->bytes : 0);
-}
-
-}  // namespace
-
-void check_global_slowly(std::uintptr_t address, std::size_t bytes, Direction direction,
-                         Where where) {
-  if (current == nullptr) return;  // a device function called by the host
-  const Unwatched unwatched;
-  const Memory& memory = executor->device().memory;
-  const Extent* buffer = memory.find(address);
-  if (buffer == nullptr || address + bytes > buffer->begin + buffer->bytes)
-    fail(Fault::out_of_bounds,
-         access_name(bytes, direction, "global") + (in_shared(address, 1)
-                                                        ? " in the block's shared memory"
-                                                        : " " + memory.describe(address)),
-         where);
-  check_alignment(address, bytes, direction, "global", where);
-  if (executor->meter() != nullptr)
-    count(Space::global, direction, address, bytes, where, buffer);
-  else if (buffer->bytes >= 16)
-    recent_ranges[address >> 12 & (kRanges - 1)] = {buffer->begin, buffer->bytes};
-}
-
-void check_shared_slowly(std::uintptr_t address, std::size_t bytes, Direction direction,
-                         Where where) {
-  const Unwatched unwatched;
-  if (!in_shared(address, bytes)) {
-    const Guarded& shared = current->block->shared;
-    const auto offset =
-        static_cast<std::ptrdiff_t>(address - reinterpret_cast<std::uintptr_t>(shared.begin()));
-    fail(Fault::out_of_bounds,
-         access_name(bytes, direction, "shared") + " at offset " + std::to_string(offset) + " of " +
-             std::to_string(shared.bytes()),
-         where);
-  }
-  check_alignment(address, bytes, direction, "shared", where);
-  count(Space::shared, direction, address, bytes, where, nullptr);
-}
-
-void report_poison(const void* address, Space space, Where where) {
-  if (current == nullptr || !executor->device().options.report_poison) return;
-  const Unwatched unwatched;
-  if (space == Space::global) {
-    const Extent* buffer =
-        executor->device().memory.find(reinterpret_cast<std::uintptr_t>(address));
-    if (buffer == nullptr || !buffer->may_hold_poison) return;
-    fail(Fault::poison,
-         "a load of global memory that nobody wrote, " +
-             executor->device().memory.describe(reinterpret_cast<std::uintptr_t>(address)),
-         where);
-  }
-  const auto offset = static_cast<const std::byte*>(address) - current->block->shared.begin();
-  fail(Fault::poison,
-       "a load of shared memory that nobody wrote, or of an asynchronous copy that nobody waited "
-       "for, at offset " +
-           std::to_string(offset),
-       where);
-}
-
-void check_flag(const void* p, std::size_t bytes, Where where) {
-  const Unwatched unwatched;
-  const auto address = reinterpret_cast<std::uintptr_t>(p);
-  if (in_shared(address, bytes)) {
-    check_alignment(address, bytes, Direction::store, "shared", where);
-  } else {
-    const Extent* buffer = executor->device().memory.find(address);
-    if (buffer == nullptr || address + bytes > buffer->begin + buffer->bytes)
-      fail(Fault::out_of_bounds, "an atomic " + executor->device().memory.describe(address), where);
-    check_alignment(address, bytes, Direction::store, "global", where);
-  }
-}
-
-void check_atomic(const void* p, std::size_t bytes, Where where) {
-  check_flag(p, bytes, where);
-  const Unwatched unwatched;
-  if (executor->statistics() != nullptr) ++executor->statistics()->atomics;
-}
-
-void* shared_memory() { return current->block->shared.begin(); }
-
-void copy_async(void* destination, const void* source, std::size_t bytes, Where where) {
-  if (source != nullptr) check_global(source, bytes, Direction::load, where);
-  check_shared(destination, bytes, Direction::store, where);
-  fill_poison(destination, bytes);
-  const Unwatched unwatched;
-  current->copies.push_back({destination, source, bytes});
-  if (executor->statistics() != nullptr) ++executor->statistics()->async_copies;
-}
-
-void commit_copies() {
-  const Unwatched unwatched;
-  Thread& self = *current;
-  const std::size_t committed =
-      std::accumulate(self.groups.begin(), self.groups.end(), std::size_t{0});
-  self.groups.push_back(self.copies.size() - committed);
-}
-
-void wait_copies(std::size_t n_groups_left) {
-  Thread& self = *current;
-  if (self.groups.size() <= n_groups_left) return;
-  const auto n_groups = static_cast<std::ptrdiff_t>(self.groups.size() - n_groups_left);
-  const auto n = static_cast<std::ptrdiff_t>(
-      std::accumulate(self.groups.begin(), self.groups.begin() + n_groups, std::size_t{0}));
-  for (auto copy = self.copies.begin(); copy != self.copies.begin() + n; ++copy) {
-    if (copy->source != nullptr)
-      std::memcpy(copy->destination, copy->source, copy->bytes);
-    else
-      std::memset(copy->destination, 0, copy->bytes);
-  }
-  self.copies.erase(self.copies.begin(), self.copies.begin() + n);
-  self.groups.erase(self.groups.begin(), self.groups.begin() + n_groups);
+  throw Faulted();
 }
 
 }  // namespace engine::simt

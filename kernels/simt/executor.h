@@ -9,7 +9,8 @@
 // A launch has finished when it returns. Kernels' threads are fibers of the calling OS thread, so the
 // same inputs, schedule and seed give the same run. A device serves one OS thread at a time, and always
 // the same one. Nothing here prints, aborts or exits: the first fault ends its launch and comes back as an
-// Error. The threads of such a launch are abandoned where they stand; destructors of their locals do not run.
+// Error. The thread that meets it is unwound; the others are abandoned where they stand, without
+// running the destructors of their locals.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +41,7 @@ enum class Fault {
   bad_collective,  // lanes of one mask in different collectives, or arguments out of range
   deadlock,        // nobody can run, or spinning threads wait for something that nobody does
   stack_overflow,  // a thread's locals did not fit its stack
+  exception,       // the kernel threw
 };
 
 struct Error {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <new>
+#include <utility>
 
 // System V x86-64 keeps rbx, rbp, r12-r15; AAPCS64 keeps x19-x28, the frame pointer x29 and d8-d15, and
 // returns to x30.
@@ -77,13 +78,13 @@ constexpr std::uint64_t kCanary = 0x5AFE57AC5AFE57AC;
 #if defined(ENGINE_SIMT_ASAN) || defined(ENGINE_SIMT_TSAN) || !defined(__OPTIMIZE__)
 // Instrumented and unoptimised frames are several times larger. A guard page stops an overflow.
 constexpr std::size_t kStackBytes = std::size_t{64} << 10;
-constexpr std::size_t kGuardBytes = 4096;
+constexpr std::size_t kStackGuardBytes = 4096;
 #else
 constexpr std::size_t kStackBytes = std::size_t{16} << 10;
-constexpr std::size_t kGuardBytes = 0;
+constexpr std::size_t kStackGuardBytes = 0;
 #endif
 // Stacks a multiple of 4 KB apart would fight for the same sets of the first-level cache; guards need pages.
-constexpr std::size_t kStride = kStackBytes + (kGuardBytes > 0 ? kGuardBytes : 5 * 64);
+constexpr std::size_t kStride = kStackBytes + (kStackGuardBytes > 0 ? kStackGuardBytes : 5 * 64);
 
 std::uint64_t* canary(const Fiber& fiber) { return static_cast<std::uint64_t*>(fiber.stack); }
 
@@ -91,6 +92,7 @@ std::uint64_t* canary(const Fiber& fiber) { return static_cast<std::uint64_t*>(f
 
 void prepare(Fiber& fiber, void (*entry)()) {
   release(fiber);
+  fiber.fake_stack = nullptr;
 #if defined(ENGINE_SIMT_ASAN)
   __asan_unpoison_memory_region(fiber.stack, fiber.stack_bytes);
 #endif
@@ -117,20 +119,36 @@ void prepare(Fiber& fiber, void (*entry)()) {
 
 bool stack_overflowed(const Fiber& fiber) { return *canary(fiber) != kCanary; }
 
-void release(Fiber& fiber) {
 #if defined(ENGINE_SIMT_TSAN)
-  if (fiber.tsan != nullptr) {
-    // A fiber must not end unwatched, and only it can change that.
-    void* const self = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(fiber.tsan, __tsan_switch_to_fiber_no_sync);
-    for (; fiber.n_unwatched > 0; --fiber.n_unwatched) watch_again();
-    __tsan_switch_to_fiber(self, __tsan_switch_to_fiber_no_sync);
-    __tsan_destroy_fiber(fiber.tsan);
-  }
-#endif
-  fiber.tsan = nullptr;
-  fiber.fake_stack = nullptr;
+namespace {
+// What ThreadSanitizer takes for the fiber's own action.
+template <class Action>
+void act_as(const Fiber& fiber, const Action& action) {
+  void* const self = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(fiber.tsan, __tsan_switch_to_fiber_no_sync);
+  action();
+  __tsan_switch_to_fiber(self, __tsan_switch_to_fiber_no_sync);
 }
+}  // namespace
+
+void release_for(const Fiber& fiber, void* object) {
+  act_as(fiber, [=] { __tsan_release(object); });
+}
+
+void release(Fiber& fiber) {
+  if (fiber.tsan == nullptr) return;
+  // A fiber must not end unwatched.
+  const int n = std::exchange(fiber.n_unwatched, 0);
+  act_as(fiber, [n] {
+    for (int i = 0; i < n; ++i) watch_again();
+  });
+  __tsan_destroy_fiber(fiber.tsan);
+  fiber.tsan = nullptr;
+}
+#else
+void release_for(const Fiber&, void*) {}
+void release(Fiber&) {}
+#endif
 
 void adopt_current(Fiber& fiber) {
   fiber = {};
@@ -146,20 +164,20 @@ void adopt_current(Fiber& fiber) {
 #endif
 }
 
-Stacks::Stacks(int n) : bytes_(static_cast<std::size_t>(n) * kStride + kGuardBytes + 4096) {
+Stacks::Stacks(int n) : bytes_(static_cast<std::size_t>(n) * kStride + kStackGuardBytes + 4096) {
   void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<std::byte*>(memory);
-  if constexpr (kGuardBytes > 0)
+  if constexpr (kStackGuardBytes > 0)
     for (int i = 0; i < n; ++i)
-      ::mprotect(memory_ + static_cast<std::size_t>(i) * kStride, kGuardBytes, PROT_NONE);
+      ::mprotect(memory_ + static_cast<std::size_t>(i) * kStride, kStackGuardBytes, PROT_NONE);
 }
 
 Stacks::~Stacks() { ::munmap(memory_, bytes_); }
 
 void Stacks::assign(Fiber& fiber, int i) const {
-  fiber.stack = memory_ + static_cast<std::size_t>(i) * kStride + kGuardBytes;
+  fiber.stack = memory_ + static_cast<std::size_t>(i) * kStride + kStackGuardBytes;
   fiber.stack_bytes = kStackBytes;
 }
 

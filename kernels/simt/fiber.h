@@ -62,6 +62,9 @@ bool stack_overflowed(const Fiber& fiber);
 // Frees what the sanitizers hold for the fiber.
 void release(Fiber& fiber);
 
+// Tells ThreadSanitizer that what the fiber did, which will not run again, comes before whoever acquires `object`.
+void release_for(const Fiber& fiber, void* object);
+
 // The OS thread's own context, before it first switches away.
 void adopt_current(Fiber& fiber);
 

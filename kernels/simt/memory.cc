@@ -10,13 +10,13 @@ namespace {
 
 // Buffers share no page, which is what the ranges of thread.h are found by.
 constexpr std::align_val_t kPage{4096};
-constexpr std::byte kGuard{0xC7};
 
 #if defined(ENGINE_SIMT_ASAN)
 // AddressSanitizer watches the guards itself, and reads too.
 void watch(std::byte* guard, std::size_t bytes) { __asan_poison_memory_region(guard, bytes); }
 void unwatch(std::byte* guard, std::size_t bytes) { __asan_unpoison_memory_region(guard, bytes); }
 #else
+constexpr std::byte kGuard{0xC7};
 void watch(std::byte* guard, std::size_t bytes) { std::fill_n(guard, bytes, kGuard); }
 void unwatch(std::byte*, std::size_t) {}
 #endif

@@ -60,7 +60,7 @@ inline constinit thread_local Thread* current = nullptr;
 inline constexpr std::size_t kRanges = 256;
 inline constinit thread_local std::array<Range, kRanges> recent_ranges{};
 
-// Ends the launch. The calling thread never continues.
+// Ends the launch, by an exception that unwinds the calling thread.
 [[noreturn]] void fail(Fault fault, const std::string& what, Where where);
 
 // --- waiting ------------------------------------------------------------------------------------

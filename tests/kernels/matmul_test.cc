@@ -122,7 +122,7 @@ TEST(Matmul, SeveralAtOnce) {
         ASSERT_TRUE(pool->run([&] { op.run(0, n_t, *pool); }).ok());
         expected.push_back(op.bits());
         op.reset();
-        args.push_back(op.cpu_args(0, n_t));
+        args.push_back(op.args(0, n_t, *pool));
       }
       ASSERT_TRUE(pool->run([&] { cpu::matmuls(args, *pool); }).ok());
       for (std::size_t i = 0; i < ops.size(); ++i)

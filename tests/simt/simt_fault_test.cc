@@ -346,6 +346,15 @@ TEST(StackTest, AnOverflowIsReported) {
   EXPECT_EQ(run(device, deep_kernel, 1, 32, 0, out.data()).fault, Fault::stack_overflow);
 }
 
+void throwing_kernel() {
+  if (threadIdx.x == 5) throw 1;
+  __syncthreads();
+}
+
+TEST_P(FaultTest, Exception) {
+  expect_fault(device, Fault::exception, "threw", throwing_kernel, 64, 0);
+}
+
 TEST(StreamTest, TheFirstErrorWins) {
   Device device;
   Buffer<float> x(device, 1);

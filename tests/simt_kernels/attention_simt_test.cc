@@ -48,12 +48,18 @@ TEST(AttentionSimt, Splits) {
                       .n_splits = 4});
 }
 
+// So many that they are merged by a launch of their own; a row beside them sees one tile only.
 TEST(AttentionSimt, SplitsOfManyTiles) {
+  trace_and_verify({.kv = {1, 72, op::KvType::f16},
+                    .n_h = 2,
+                    .window = kAllKeys,
+                    .rows = {{64 * 32, 64 * 32, 0}, {5, 5, 1}, {64 * 70, 64 * 70, 0}},
+                    .n_splits = 3});
   for (const int n_splits : {4, 64})
     trace_and_verify({.kv = {1, 16, op::KvType::f16},
                       .n_h = 4,
                       .window = kAllKeys,
-                      .rows = causal(64 * 33 + 5, 1),
+                      .rows = causal(64 * 33 + 5, 2),
                       .n_splits = n_splits});
   trace_and_verify({.kv = {1, 256, op::KvType::f16},
                     .n_h = 4,

@@ -2,28 +2,36 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include "kernels/cpu/planes.h"
+#include "kernels/cuda/planes.h"
 #include "kernels/op/convert.h"
 #include "kernels/op/matrix.h"
 #include "tests/support/buffer.h"
 #include "tests/support/random.h"
 
+namespace engine::cpu {
+class Pool;
+}
 namespace engine::test {
 
 inline constexpr std::array kQuantizedTypes = {
     gguf::Type::q4_0, gguf::Type::q4_1, gguf::Type::q5_0,   gguf::Type::q5_1,
     gguf::Type::q8_0, gguf::Type::q2_k, gguf::Type::q3_k,   gguf::Type::q4_k,
     gguf::Type::q5_k, gguf::Type::q6_k, gguf::Type::iq4_nl, gguf::Type::iq4_xs};
+// Those of the CPU backend.
 inline constexpr std::array kLayouts = {op::Layout::rows, op::Layout::planes,
                                         op::Layout::split_planes};
 inline constexpr std::array kFloatTypes = {gguf::Type::f32, gguf::Type::f16, gguf::Type::bf16};
 
 inline std::string name(op::Layout layout) {
-  return layout == op::Layout::rows     ? "rows"
-         : layout == op::Layout::planes ? "planes"
-                                        : "split planes";
+  return layout == op::Layout::rows           ? "rows"
+         : layout == op::Layout::planes       ? "planes"
+         : layout == op::Layout::split_planes ? "split planes"
+                                              : "device planes";
 }
 
 // A matrix that owns its bytes.
@@ -95,16 +103,28 @@ inline void fill_random(Weights& weights, Random& random) {
   }
 }
 
-// The same matrix in another layout; cpu::has_layout(type, layout).
+// What a backend, told by its context, reads of a matrix: rows, or planes if they are its own.
+template <class Context>
+const Weights& readable(const Weights& rows, const std::optional<Weights>& planes, const Context&) {
+  if (!planes) return rows;
+  const bool of_device = planes->matrix().layout == op::Layout::device_planes;
+  return of_device == std::is_same_v<Context, cpu::Pool> ? rows : *planes;
+}
+
+// The same matrix in another layout, which the type must have.
 inline Weights pack_planes(const Weights& rows, op::Layout layout) {
   op::Matrix m = rows.matrix();
   const std::byte* from = m.data;
   const std::size_t row_bytes = rows.n_bytes() / static_cast<std::size_t>(std::max(1, m.n_out));
   m.layout = layout;
-  Weights planes(m.type, layout, m.n_out, m.n_in, cpu::planes_bytes(m));
-  for (int o = 0; o < m.n_out; o += cpu::kGroup)
-    cpu::pack_group(m, o / cpu::kGroup, from + static_cast<std::size_t>(o) * row_bytes,
-                    std::min(cpu::kGroup, m.n_out - o), planes.data());
+  const bool on_device = layout == op::Layout::device_planes;
+  const auto pack = on_device ? cuda::pack_group : cpu::pack_group;
+  const int group = on_device ? cuda::kGroup : cpu::kGroup;
+  Weights planes(m.type, layout, m.n_out, m.n_in,
+                 on_device ? cuda::planes_bytes(m) : cpu::planes_bytes(m));
+  for (int o = 0; o < m.n_out; o += group)
+    pack(m, o / group, from + static_cast<std::size_t>(o) * row_bytes, std::min(group, m.n_out - o),
+         planes.data());
   return planes;
 }
 

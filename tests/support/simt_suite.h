@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/pool.h"
 #include "kernels/simt/executor.h"
@@ -63,6 +64,16 @@ void run_simt(Op& op, const SimtSchedule& schedule, int rows_per_call) {
   ASSERT_TRUE(stream.error().ok()) << stream.error().message;
 }
 
+// What a run of all rows asks of memory, by launch.
+template <class Op>
+std::vector<simt::Statistics> traffic(Op& op) {
+  simt_device().options.statistics = true;
+  simt_device().launches.clear();
+  run_simt(op, kSimtSchedules[0], std::max(1, op.n_t()));
+  simt_device().options.statistics = false;
+  return std::move(simt_device().launches);
+}
+
 // The results of the CPU backend at the scalar level, one thread.
 template <class Op>
 Bits cpu_bits(Op& op) {
@@ -74,8 +85,7 @@ Bits cpu_bits(Op& op) {
 }
 
 template <class Op>
-void verify_simt(Op&& op) {
-  const Bits expected = cpu_bits(op);
+void verify_simt(Op&& op, const Bits& expected) {
   const auto check = [&](const SimtSchedule& schedule, int rows_per_call) {
     SCOPED_TRACE(std::string(schedule.name) + ", " + std::to_string(rows_per_call) +
                  " rows a call");
@@ -86,6 +96,11 @@ void verify_simt(Op&& op) {
   for (const SimtSchedule& schedule : kSimtSchedules) check(schedule, std::max(1, op.n_t()));
   for (const int rows_per_call : {1, 3})
     if (op.n_t() > rows_per_call) check(kSimtSchedules[3], rows_per_call);
+}
+
+template <class Op>
+void verify_simt(Op&& op) {
+  verify_simt(op, cpu_bits(op));
 }
 
 }  // namespace engine::test

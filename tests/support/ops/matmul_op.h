@@ -13,7 +13,7 @@ class MatmulOp : public FloatOutput {
  public:
   struct Shape {
     gguf::Type type;
-    op::Layout layout;  // of the CPU run; the reference reads rows
+    op::Layout layout;  // of a backend that has it; the others and the reference read rows
     int n_out, n_in, n_t;
     std::size_t misalign = 0;  // of float x, and of y
   };
@@ -49,9 +49,15 @@ class MatmulOp : public FloatOutput {
     ref::matmul(args(rows_, 0, shape_.n_t));
     keep_reference();
   }
-  void run(int first, int n, cpu::Pool& pool) { cpu::matmul(cpu_args(first, n), pool); }
+  template <class Context>
+  void run(int first, int n, Context& context) {
+    matmul(args(first, n, context), context);
+  }
   // Columns first .. first+n-1.
-  op::MatmulArgs cpu_args(int first, int n) { return args(planes_ ? *planes_ : rows_, first, n); }
+  template <class Context>
+  op::MatmulArgs args(int first, int n, const Context& context) {
+    return args(readable(rows_, planes_, context), first, n);
+  }
   std::string mismatch() const {
     const std::vector<double> sizes = sums_of_magnitudes();
     const double roundings = shape_.n_in / op::kBlock + 12;

@@ -1,0 +1,64 @@
+// The k best of each row's logits, and whether the row holds a number that no model should give.
+//
+// Best first: by value descending, equal values (also +0 and -0) by id ascending; NaN ranks with
+// minus infinity. non_finite[t] is 1 if a logit of the row is NaN or infinite, else 0; where
+// `masked`, minus infinity, which is then the mark of an id that must not be chosen, does not count.
+//
+// logits [n_t, n_vocab] f32; ids, values [n_t, k]; 1 <= k <= min(kMaxTopLogits, n_vocab). Exact.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/op/simd.h"
+
+namespace engine::op {
+
+inline constexpr int kMaxTopLogits = 64;
+inline constexpr int kTopLogitsParts = 64;  // of a row, which blocks of a device share
+
+struct TopLogitsArgs {
+  const float* logits;        // [n_t, n_vocab]
+  std::int32_t* ids;          // [n_t, k]
+  float* values;              // [n_t, k], as in logits
+  std::uint32_t* non_finite;  // [n_t]
+  int n_t, n_vocab, k;
+  bool masked;
+  // Device backends only.
+  std::uint64_t* parts = nullptr;     // [n_t, kTopLogitsParts, k + 1]
+  std::uint32_t* arrivals = nullptr;  // [n_t], 0 before the first call; a call leaves them 0
+};
+
+// Ranks logits: greater is better, no two ids have the same. Never 0.
+ENGINE_HD inline std::uint64_t logit_rank(float logit, int id) {
+  const auto bits = static_cast<std::uint32_t>(Scalar::bits(logit));
+  const bool is_nan = (bits & 0x7FFFFFFFu) > 0x7F800000u, is_negative = bits >> 31 != 0;
+  // For floats without sign, integer order is float order; for those with one it is reversed.
+  const std::uint32_t ordered = is_nan                       ? 0x007FFFFFu  // as minus infinity
+                                : (bits & 0x7FFFFFFFu) == 0u ? 0x80000000u
+                                : is_negative                ? ~bits
+                                                             : bits | 0x80000000u;
+  return std::uint64_t{ordered} << 32 | (0xFFFFFFFFu - static_cast<std::uint32_t>(id));
+}
+ENGINE_HD inline int id_of_rank(std::uint64_t rank) {
+  return static_cast<int>(0xFFFFFFFFu - static_cast<std::uint32_t>(rank));
+}
+
+ENGINE_HD inline bool is_bad_logit(float logit, bool masked) {
+  const auto bits = static_cast<std::uint32_t>(Scalar::bits(logit));
+  return (bits & 0x7F800000u) == 0x7F800000u && !(masked && bits == 0xFF800000u);
+}
+
+}  // namespace engine::op
+
+namespace engine::ref {
+void top_logits(const op::TopLogitsArgs&);
+}
+namespace engine::cuda {
+class Stream;
+void top_logits(const op::TopLogitsArgs&, Stream&);
+}  // namespace engine::cuda
+namespace engine::simt {
+class Stream;
+void top_logits(const op::TopLogitsArgs&, Stream&);
+}  // namespace engine::simt
