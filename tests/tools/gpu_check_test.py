@@ -13,6 +13,9 @@ import unittest
 from programs import BIN
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "tools" / "gpu_check"
+sys.path.append(str(PROGRAM.parent))
+from device_check import build  # noqa: E402
+
 STEPS = ["build", "tests", "tiny", "model", "determinism", "bandwidth", "latency", "reload", "sanitizer"]
 
 # Stands in for gemma-eval: the device simt is the CPU, whose answers it can change.
@@ -94,6 +97,20 @@ class Folder:
         report = json.loads((self.out / "report.json").read_text())
         assert [step["name"] for step in report["steps"]] == STEPS
         return {step["name"]: step for step in report["steps"]}
+
+
+class Parts(unittest.TestCase):
+    """What is built of the packages that there are."""
+
+    def test_parts(self):
+        everything = set(build.PACKAGES)
+        self.assertEqual(build.parts(everything), (["-DENGINE_TOOLS=ON", "-DENGINE_BENCH=ON", "-DENGINE_TESTS=ON"], {}))
+        self.assertEqual(build.parts(everything - {"GTest", "spdlog"}), (
+            ["-DENGINE_TOOLS=OFF", "-DENGINE_BENCH=ON", "-DENGINE_TESTS=OFF"],
+            {"gemma-eval": "no spdlog", "tests": "no GTest"}))
+        options, left_out = build.parts(set())
+        self.assertTrue(all(option.endswith("=OFF") for option in options))
+        self.assertEqual(left_out["engine-bench"], "no benchmark, CLI11, nlohmann_json")
 
 
 class GpuCheck(unittest.TestCase):
