@@ -28,8 +28,8 @@ class Step:
         return {**entry, "reason": self.reason} if self.reason else entry
 
 
-def first_line(command):
-    """What a small program says of the machine, or None."""
+def output_of(command):
+    """What a program says of the machine or the sources; None if it cannot."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, cwd=ROOT)
     except (OSError, subprocess.SubprocessError):
@@ -48,10 +48,10 @@ def describe_machine():
     cpu = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     facts["cpu"] = cpu.group(1) if cpu else platform.machine()
     fields = ("name", "driver_version", "memory.total", "compute_cap", "clocks.max.sm", "clocks.max.memory", "power.limit")
-    cards = first_line(["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader"])
+    cards = output_of(["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader"])
     if cards:
         facts["card"] = dict(zip(fields, cards.splitlines()[0].split(", ")))
-    toolkit = re.search(r"release (\S+),", first_line([nvcc(), "--version"]) or "") if nvcc() else None
+    toolkit = re.search(r"release (\S+),", output_of([nvcc(), "--version"]) or "") if nvcc() else None
     if toolkit:
         facts["toolkit"] = toolkit.group(1)
     return facts
@@ -60,10 +60,10 @@ def describe_machine():
 def describe_source(given):
     if given:
         return given
-    commit = first_line(["git", "rev-parse", "HEAD"])
+    commit = output_of(["git", "rev-parse", "HEAD"])
     if not commit:
         return "unknown"
-    return commit + (" with changes" if first_line(["git", "status", "--porcelain", "--untracked-files=no"]) else "")
+    return commit + (" with changes" if output_of(["git", "status", "--porcelain", "--untracked-files=no"]) else "")
 
 
 def shown(value):
