@@ -24,7 +24,8 @@ class Skip(Exception):
 
 
 class Cut(BaseException):
-    """A signal ends the run."""
+    """A signal ends the run. Raised by what runs programs, not by the signal's handler: an exception in the midst of
+    the threads' bookkeeping would leave its locks held."""
 
 
 def telling(text):
@@ -38,7 +39,7 @@ class Runner:
 
     def __init__(self, log, deadline):
         self.log, self.deadline = log, deadline
-        self.lock, self.running, self.stopped = threading.RLock(), set(), False
+        self.lock, self.running, self.stopped = threading.RLock(), set(), None
 
     def remaining(self):
         return self.deadline - time.monotonic()
@@ -47,17 +48,20 @@ class Runner:
         with self.lock, self.log.open("a", encoding="utf-8") as file:
             file.write(text.rstrip("\n") + "\n")
 
-    def stop(self):
-        """Also from a signal handler, whose thread may hold the lock."""
+    def stop(self, reason):
+        """Ends what runs; whoever waits for it gets a Cut. For signal handlers, too, whose thread may hold the lock."""
         with self.lock:
-            self.stopped = True
+            self.stopped = self.stopped or reason
             for process in self.running:
                 kill(process)
 
+    def check(self):
+        if self.stopped:
+            raise Cut(self.stopped)
+
     def start(self, command, **kwargs):
         with self.lock:
-            if self.stopped:
-                raise Failure("stopped")
+            self.check()
             try:
                 process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
                                            **kwargs)
@@ -86,6 +90,7 @@ class Runner:
                 err.seek(0)
                 said = err.read().decode(errors="replace")
                 self.note(f"$ {shlex.join(command)}\n{said}[{process.returncode}]")
+        self.check()
         if process.returncode not in codes:
             said += out.decode(errors="replace")
             self.note(said[-MOST_LOGGED:])
