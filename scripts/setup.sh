@@ -155,15 +155,23 @@ ensure_model() {
 
 # --- build --------------------------------------------------------------------------------------
 
-# configure_preset PRESET: once; after that, ninja notices what changes the configuration. The executor of the
-# CUDA kernels is for tests: a script that runs them sets with_simt=ON, and the tree is configured again if it lacks it.
+# configure_preset PRESET: once; after that, ninja notices what changes the configuration. A user's build has no
+# executor of the CUDA kernels, and CUDA only for a card of the machine. A script that wants them sets with_simt=yes,
+# and with_cuda=yes for the release build: a tree that lacks one is configured again.
 configure_preset() {
-  local cache=$root/build/$1/CMakeCache.txt simt=${with_simt:-OFF}
+  local cache=$root/build/$1/CMakeCache.txt entry wanted=() lacking=()
+  [[ ${with_simt:-no} == yes ]] && wanted+=(ENGINE_SIMT:BOOL=ON)
+  [[ ${with_cuda:-no} == yes && $1 == release ]] && wanted+=(ENGINE_CUDA:STRING=ON)
   if [[ -f $root/build/$1/build.ninja ]]; then
-    [[ $simt == ON ]] && ! grep -q '^ENGINE_SIMT:BOOL=ON$' "$cache" || return 0
+    for entry in ${wanted[@]+"${wanted[@]}"}; do
+      grep -q "^$entry\$" "$cache" || lacking+=("-D$entry")
+    done
+    ((${#lacking[@]})) || return 0
+  else
+    lacking=(-DENGINE_SIMT:BOOL=OFF ${wanted[@]+"${wanted[@]/#/-D}"})
   fi
   say "configuring build/$1"
-  quietly "configure-$1" cmake --preset "$1" -S "$root" "-DENGINE_SIMT=$simt"
+  quietly "configure-$1" cmake --preset "$1" -S "$root" "${lacking[@]}"
 }
 
 # build_preset PRESET TARGET...: brings the targets up to date in build/PRESET.

@@ -39,17 +39,22 @@ __device__ __forceinline__ float decode_row_weight(const op::Matrix& w, int row,
   return value;
 }
 
-// w[row, i].
-__device__ __forceinline__ float decode_weight(const op::Matrix& w, int row, int i) {
-  if (w.layout == op::Layout::rows) return decode_row_weight(w, row, i);
+// The same of Layout::device_planes.
+__device__ __forceinline__ float decode_plane_weight(const op::Matrix& w, int row, int i) {
   float value = 0.0f;
   cuda::visit_format(w.type, [&]<class Format>() {
     const cuda::GroupLayout<Format> layout{w.n_in / op::kBlock};
-    const auto* group = w.data + static_cast<std::ptrdiff_t>(row / cuda::kGroup) * layout.bytes();
-    value = cuda::decode(group, layout, row % cuda::kGroup, i,
-                         [](const auto* p) { return load_readonly(p); });
+    const std::ptrdiff_t group = row / cuda::kGroup;
+    value = cuda::decode<Format>(w.data + group * layout.bytes(), layout, row % cuda::kGroup, i,
+                                 [](const auto* p) { return load_readonly(p); });
   });
   return value;
+}
+
+// w[row, i] of a layout that the device reads.
+__device__ __forceinline__ float decode_weight(const op::Matrix& w, int row, int i) {
+  return w.layout == op::Layout::device_planes ? decode_plane_weight(w, row, i)
+                                               : decode_row_weight(w, row, i);
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

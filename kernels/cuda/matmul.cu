@@ -7,7 +7,7 @@ void matmul(const op::MatmulArgs& a, Stream& stream) { matmuls({&a, 1}, stream);
 
 void matmuls(std::span<const op::MatmulArgs> all, Stream& stream) {
   // Matmuls over planes wait for each other, to be launched together.
-  op::MatmulArgs planes[Batch::kMost];
+  op::MatmulArgs planes[Batch::kMost] = {};
   std::size_t n = 0;
   const auto launch_planes = [&] {
     if (n > 0) (planes[0].n_t <= kMatvecColumns ? matvec : matmul_tile)({planes, n}, stream);

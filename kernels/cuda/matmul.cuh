@@ -4,7 +4,7 @@
 #include <span>
 
 #include "kernels/cuda/launch.cuh"
-#include "kernels/op/matmul.h"
+#include "kernels/op/ffn_gate_up.h"
 
 namespace engine::ENGINE_DEVICE_NS {
 
@@ -18,6 +18,7 @@ struct Batch {
   op::MatmulArgs of[kMost];
   int first_block[kMost];
   int n;
+  float* gated;  // null, or of[0] and of[1], of one type, end in geglu's y
 
   __host__ __device__ int find(int block) const {
     int m = 0;
@@ -29,6 +30,7 @@ struct Batch {
 // At most Batch::kMost matrices. Made for up to 8 columns.
 inline constexpr int kMatvecColumns = 8;
 void matvec(std::span<const op::MatmulArgs>, Stream&);
+void matvec_gated(const op::FfnGateUpArgs&, Stream&);
 // The same for more.
 void matmul_tile(std::span<const op::MatmulArgs>, Stream&);
 

@@ -103,7 +103,8 @@ __global__ void quantized_rows_kernel(op::MatmulArgs a) {
           terms[c] =
               column_term<Block>(w, a.xq, static_cast<std::ptrdiff_t>(t0 + c) * n_blocks + b0 + b);
     }
-    // 3 tree; it also keeps the lanes from overwriting what others still read
+    // 3 tree, once nobody reads the segment's bytes any more
+    __syncwarp();
 #pragma unroll
     for (int c = 0; c < kColumns; ++c)
       if (c < n_columns) y[c] = y[c] + segment_tree<1>(terms[c]);

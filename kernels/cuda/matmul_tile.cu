@@ -152,8 +152,6 @@ __device__ __forceinline__ void block_terms(const Stage* stage, int b, int warp_
   const int m = lane / 8, r = lane % 8;
   unsigned w[4];
   load_matrices(w, &stage->w[warp_row + m % 2 * 8 + r][b * op::kBlock + m / 2 * 16]);
-  const BlockScales scales[2] = {row_scales<Format>(stage, b, warp_row + g),
-                                 row_scales<Format>(stage, b, warp_row + g + 8)};
 #pragma unroll
   for (int n = 0; n < kMmas; ++n) {
     const int column = warp_column + 8 * n;
@@ -172,6 +170,9 @@ __device__ __forceinline__ void block_terms(const Stage* stage, int b, int warp_
       mma_m16n8k32(high[1], second, {x[0], x[1]});
       mma_m16n8k32(low[1], second, {x[2], x[3]});
     }
+    // Loaded for each mma tile again, rather than held in registers.
+    const BlockScales scales[2] = {row_scales<Format>(stage, b, warp_row + g),
+                                   row_scales<Format>(stage, b, warp_row + g + 8)};
     const float2 dx =
         load_shared(reinterpret_cast<const float2*>(&stage->x_scale[b][column + 2 * t]));
     int2 x_sum = {};
@@ -210,17 +211,20 @@ __device__ void multiply(const op::MatmulArgs& a, int first_row) {
     if (first + kStageBlocks < n_blocks)
       share = load_share<Format>(a, first_row, t0, first + kStageBlocks);
     // 2 terms and the tree over half a segment; absent ones are +0, see segment_tree
-    Outputs sum;
+    Outputs sum = {}, pair = {};
 #pragma unroll 1
-    for (int b = 0; b < kStageBlocks; b += 2) {  // both at once would not fit the registers
-      Outputs pair, second;
-      block_terms<Format>(stage, b, warp_row, warp_column, pair);
-      block_terms<Format>(stage, b + 1, warp_row, warp_column, second);
-      add(pair, second);
-      if (b == 0)
-        sum = pair;
-      else
-        add(sum, pair);
+    for (int b = 0; b < kStageBlocks; ++b) {  // one after the other, to fit the registers
+      Outputs terms;
+      block_terms<Format>(stage, b, warp_row, warp_column, terms);
+      if (b % 2 == 0) {
+        pair = terms;
+      } else {
+        add(pair, terms);
+        if (b == 1)
+          sum = pair;
+        else
+          add(sum, pair);
+      }
     }
     // 3 row
     if (first % op::kSegmentBlocks == 0) {

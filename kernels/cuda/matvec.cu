@@ -3,6 +3,7 @@
 // grid: shares of the groups of all matrices x ceil(n_t/kColumns); block: 4 warps; a warp has a group of 4
 // rows at a time and all kColumns columns; lane 4*b + r: block b of each segment of row r; shared memory: the
 // activations of a chunk of inputs, split into their bytes.
+#include "kernels/cuda/gated.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/quant.cuh"
 
@@ -104,36 +105,44 @@ __device__ __forceinline__ void block_terms(const PackedBlock<Format>& w, const 
   }
 }
 
-// The groups of this warp, segment after segment. All warps of a block make the same steps, because they load
-// activations together; without a group of its own a warp only does that.
+// The groups of this warp, segment after segment, of gated matrices first the gate's and then the other's. All
+// warps of a block make the same steps, because they load activations together; without a group of its own
+// a warp only does that.
 struct Steps {
   int group, segment, n_segments;
+  int matrix, n_matrices;
   __device__ void advance() {
     if (++segment < n_segments) return;
     segment = 0;
+    if (++matrix < n_matrices) return;
+    matrix = 0;
     group += kWarps;
   }
 };
 
 template <class Format, int kColumns>
-__device__ void multiply(const op::MatmulArgs& a, int block) {
+__device__ void multiply(const op::MatmulArgs* matrices, float* gated_y, int block) {
+  const op::MatmulArgs& a = matrices[0];
   // Segments whose weights are on their way.
   constexpr int kAhead = kColumns <= 2 ? 4 : 2;
   const cuda::GroupLayout<Format> layout{a.w.n_in / op::kBlock};
   const int n_groups = groups(a.w.n_out), of_warp = groups_per_warp(a.w.n_out);
   const int n_segments = (layout.n_blocks + op::kSegmentBlocks - 1) / op::kSegmentBlocks;
-  const int n_steps = of_warp * n_segments;
+  const int n_matrices = gated_y != nullptr ? 2 : 1;
+  const int n_steps = of_warp * n_segments * n_matrices;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int t0 = static_cast<int>(blockIdx.y) * kColumns;
   const auto load = [&](const Steps& at) {
     if (at.group >= n_groups || lane >= cuda::kGroup * layout.count(at.segment))
       return PackedBlock<Format>{};
-    return load_block(a.w.data + static_cast<std::ptrdiff_t>(at.group) * layout.bytes(), layout,
+    const std::byte* data = matrices[at.matrix].w.data;
+    return load_block(data + static_cast<std::ptrdiff_t>(at.group) * layout.bytes(), layout,
                       at.segment, lane);
   };
 
   // 1 the first weights, before anything waits
-  Steps now{block * kWarps * of_warp + static_cast<int>(threadIdx.x) / 32, 0, n_segments};
+  Steps now{block * kWarps * of_warp + static_cast<int>(threadIdx.x) / 32, 0, n_segments, 0,
+            n_matrices};
   Steps next = now;
   PackedBlock<Format> blocks[kAhead];
 #pragma unroll
@@ -143,7 +152,7 @@ __device__ void multiply(const op::MatmulArgs& a, int block) {
   const bool chunks = layout.n_blocks > kChunkBlocks;
   Activations x(kColumns * min(layout.n_blocks, kChunkBlocks));
   int in_chunk = min(layout.n_blocks, kChunkBlocks);
-  float y[kColumns] = {};
+  float y[kColumns] = {}, gate[kColumns] = {};
   for (int step = 0; step < n_steps; step += kAhead) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
@@ -172,10 +181,17 @@ __device__ void multiply(const op::MatmulArgs& a, int block) {
       }
       if (now.segment == n_segments - 1) {
         const int o = now.group * cuda::kGroup + lane;
+        const bool is_gate = now.matrix + 1 < n_matrices;
 #pragma unroll
         for (int c = 0; c < kColumns; ++c) {
-          if (lane < cuda::kGroup && o < a.w.n_out && t0 + c < a.n_t)
-            store_global(a.y + static_cast<std::ptrdiff_t>(t0 + c) * a.w.n_out + o, y[c]);
+          if (!is_gate && lane < cuda::kGroup && o < a.w.n_out && t0 + c < a.n_t) {
+            const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(t0 + c) * a.w.n_out + o;
+            if (n_matrices == 1)
+              store_global(a.y + at, y[c]);
+            else
+              store_global(gated_y + at, gated(gate[c], y[c]));
+          }
+          gate[c] = y[c];
           y[c] = 0.0f;
         }
       }
@@ -185,37 +201,30 @@ __device__ void multiply(const op::MatmulArgs& a, int block) {
 }
 
 template <int kColumns>
-__global__ void __launch_bounds__(kThreads, 4) matvec_kernel(const __grid_constant__ Batch all) {
+__global__ void __launch_bounds__(kThreads, kColumns == 1 ? 4 : 3)
+    matvec_kernel(const __grid_constant__ Batch all) {
   const int m = all.find(static_cast<int>(blockIdx.x));
-  const op::MatmulArgs& a = all.of[m];
+  const op::MatmulArgs* a = all.of + m;
   const int block = static_cast<int>(blockIdx.x) - all.first_block[m];
-  switch (a.w.type) {
+  switch (a->w.type) {
     case gguf::Type::q8_0:
-      return multiply<cuda::Q8_0Planes, kColumns>(a, block);
+      return multiply<cuda::Q8_0Planes, kColumns>(a, all.gated, block);
     case gguf::Type::q5_0:
-      return multiply<cuda::Q5_0Planes, kColumns>(a, block);
+      return multiply<cuda::Q5_0Planes, kColumns>(a, all.gated, block);
     case gguf::Type::q4_k:
-      return multiply<cuda::Q4_KPlanes, kColumns>(a, block);
+      return multiply<cuda::Q4_KPlanes, kColumns>(a, all.gated, block);
     default:
-      return multiply<cuda::Q6_KPlanes, kColumns>(a, block);
+      return multiply<cuda::Q6_KPlanes, kColumns>(a, all.gated, block);
   }
 }
 
 int quotient_up(int a, int b) { return (a + b - 1) / b; }
 
-}  // namespace
+int blocks(int n_out) { return quotient_up(groups(n_out), kWarps * groups_per_warp(n_out)); }
 
-void matvec(std::span<const op::MatmulArgs> matrices, Stream& stream) {
-  Batch all = {};
-  int n_blocks = 0, chunk = 0;
-  for (const op::MatmulArgs& a : matrices) {
-    all.of[all.n] = a;
-    all.first_block[all.n] = n_blocks;
-    ++all.n;
-    n_blocks += quotient_up(groups(a.w.n_out), kWarps * groups_per_warp(a.w.n_out));
-    chunk = max(chunk, min(a.w.n_in / op::kBlock, kChunkBlocks));
-  }
-  const int n_t = matrices.front().n_t;
+// chunk: the most blocks of inputs that shared memory has to hold.
+void launch_matvec(const Batch& all, int n_blocks, int chunk, Stream& stream) {
+  const int n_t = all.of[0].n_t;
   const int n_columns = n_t <= 2 ? n_t : n_t <= 4 ? 4 : kMatvecColumns;
   const dim3 grid(static_cast<unsigned>(n_blocks),
                   static_cast<unsigned>(quotient_up(n_t, n_columns)));
@@ -227,6 +236,28 @@ void matvec(std::span<const op::MatmulArgs> matrices, Stream& stream) {
   : n_columns == 2 ? run(matvec_kernel<2>)
   : n_columns == 4 ? run(matvec_kernel<4>)
                    : run(matvec_kernel<kMatvecColumns>);
+}
+
+int chunk_blocks(const op::Matrix& w) { return min(w.n_in / op::kBlock, kChunkBlocks); }
+
+}  // namespace
+
+void matvec(std::span<const op::MatmulArgs> matrices, Stream& stream) {
+  Batch all = {};
+  int n_blocks = 0, chunk = 0;
+  for (const op::MatmulArgs& a : matrices) {
+    all.of[all.n] = a;
+    all.first_block[all.n] = n_blocks;
+    ++all.n;
+    n_blocks += blocks(a.w.n_out);
+    chunk = max(chunk, chunk_blocks(a.w));
+  }
+  launch_matvec(all, n_blocks, chunk, stream);
+}
+
+void matvec_gated(const op::FfnGateUpArgs& a, Stream& stream) {
+  const Batch all = {{a.gate, a.up}, {}, 1, a.y};
+  launch_matvec(all, blocks(a.gate.w.n_out), chunk_blocks(a.gate.w), stream);
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

@@ -86,7 +86,7 @@ struct GroupLayout {
 
 // Calls fn.operator()<Format>() and returns true if the type has planes.
 template <class Fn>
-ENGINE_HD inline bool visit_format(gguf::Type type, const Fn& fn) {
+ENGINE_HD bool visit_format(gguf::Type type, const Fn& fn) {
   switch (type) {
     case gguf::Type::q8_0:
       fn.template operator()<Q8_0Planes>();

@@ -79,6 +79,17 @@ TEST(MatmulSimt, Outputs) {
   });
 }
 
+// So many that matvec's warps have several groups of four, one after the other.
+constexpr int kRowsOfSeveralGroupsAWarp = 65536;
+
+TEST(MatmulSimt, ManyRows) {
+  trace_and_verify({.type = Type::q8_0,
+                    .layout = Layout::device_planes,
+                    .n_out = kRowsOfSeveralGroupsAWarp + 5,
+                    .n_in = 64,
+                    .n_t = 1});
+}
+
 TEST(MatmulSimt, Floats) {
   for (const Type type : kFloatTypes) {
     for (const int n_in : {1, 7, 31, 32, 33, 72, 255, 256, 257, 640})
@@ -211,7 +222,8 @@ class Statistics {
 
 // The matrices of the 270M model, the head's rows reduced: 8 lanes get a head of planes in one request, every other
 // byte is asked for once by `passes` launches' blocks.
-void check_traffic(const std::vector<MatmulOp::Shape>& shapes, std::uint64_t passes) {
+void check_traffic(const std::vector<MatmulOp::Shape>& shapes, std::uint64_t passes,
+                   double sector_efficiency) {
   std::vector<MatmulOp> ops;
   std::vector<op::MatmulArgs> args;
   simt::Stream stream(simt_device());
@@ -225,7 +237,7 @@ void check_traffic(const std::vector<MatmulOp::Shape>& shapes, std::uint64_t pas
   ASSERT_TRUE(stream.error().ok()) << stream.error().message;
   ASSERT_EQ(statistics.launches().size(), 1u);
   const simt::Statistics& launch = statistics.launches().front();
-  EXPECT_GE(launch.loads.sector_efficiency(), 0.95);
+  EXPECT_GE(launch.loads.sector_efficiency(), sector_efficiency);
   EXPECT_LE(launch.worst_ways(), 2) << "at line " << launch.worst_conflict.line;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const MatmulOp::Shape& shape = shapes[i];
@@ -246,15 +258,14 @@ TEST(MatmulSimt, WeightsAreReadOnceByFewColumns) {
     check_traffic({{Type::q5_0, kPlanes, 1024, 640, n_t},
                    {Type::q5_0, kPlanes, 256, 640, n_t},
                    {Type::q8_0, kPlanes, 256, 640, n_t}},
-                  1);
-    check_traffic({{Type::q5_0, kPlanes, 2048, 640, n_t}, {Type::q5_0, kPlanes, 2048, 640, n_t}},
-                  1);
-    check_traffic({{Type::q4_k, kPlanes, 640, 1024, n_t}}, 1);
-    check_traffic({{Type::q4_k, kPlanes, 640, 2048, n_t}}, 1);
-    check_traffic({{Type::q6_k, kPlanes, 640, 2048, n_t}}, 1);
+                  1, 0.95);
+    check_traffic({{Type::q5_0, kPlanes, 2048, 640, n_t}, {Type::q5_0, kPlanes, 2048, 640, n_t}}, 1,
+                  0.95);
+    check_traffic({{Type::q4_k, kPlanes, 640, 1024, n_t}}, 1, 0.95);
+    check_traffic({{Type::q4_k, kPlanes, 640, 2048, n_t}}, 1, 0.95);
+    check_traffic({{Type::q6_k, kPlanes, 640, 2048, n_t}}, 1, 0.95);
   }
-  // Enough rows for a warp to have several groups: 8,192 groups are a warp's each.
-  check_traffic({{Type::q8_0, kPlanes, 4 * 2 * 8192, 640, 1}}, 1);
+  check_traffic({{Type::q8_0, kPlanes, kRowsOfSeveralGroupsAWarp, 128, 1}}, 1, 0.95);
 }
 
 TEST(MatmulSimt, WeightsAreReadOncePerTileOfColumns) {
@@ -262,7 +273,8 @@ TEST(MatmulSimt, WeightsAreReadOncePerTileOfColumns) {
   for (const int n_t : {9, 33})
     for (const auto& [type, n_in] :
          {std::pair(Type::q8_0, 640), {Type::q5_0, 640}, {Type::q4_k, 1024}, {Type::q6_k, 2048}})
-      check_traffic({{type, kPlanes, 192, n_in, n_t}}, n_t > 32 ? 2 : 1);
+      check_traffic({{type, kPlanes, 192, n_in, n_t}}, n_t > 32 ? 2 : 1,
+                    0.94);  // either half of a segment reads its head
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ def build(check, figures):
     packages = find_packages(check)
     options, check.left_out = parts(packages)
     figures["packages"], figures["left_out"] = sorted(packages), check.left_out
-    cuda = ["-DENGINE_CUDA=ON", "-DCMAKE_CUDA_ARCHITECTURES=native"] if check.device == "cuda" else ["-DENGINE_CUDA=OFF"]
+    cuda = ["-DENGINE_CUDA=ON", f"-DCMAKE_CUDA_ARCHITECTURES={check.args.architectures}"] if check.device == "cuda" else ["-DENGINE_CUDA=OFF"]
     if check.device == "cuda" and nvcc():
         cuda.append(f"-DCMAKE_CUDA_COMPILER={nvcc()}")
     check.runner.run(["cmake", "-S", ROOT, "-B", check.folder, "-DCMAKE_BUILD_TYPE=Release", "-DENGINE_DEVICE_CHECK=ON",
