@@ -9,11 +9,14 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -33,7 +36,8 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 // A sequence of the most tokens behind the greatest depth still has a length that fits an int.
-constexpr int kMostTokens = 1 << 30, kMostDepth = kMostTokens - 1, kMostSequences = 1024;
+constexpr int kMostTokens = 1 << 30, kMostDepth = kMostTokens - 1, kMostSequences = 1024,
+              kMostRepeats = 1000;
 
 struct Options {
   std::string model_path;
@@ -43,6 +47,8 @@ struct Options {
   int batch = 1;
   bool is_greedy = false;
   bool warm_up = true;
+  int repeat = 1;
+  Device device = Device::automatic;
 };
 
 double seconds_since(Clock::time_point start) {
@@ -60,6 +66,8 @@ std::vector<Token> random_text(const Model& model, std::int64_t n) {
 Result<Session> session_at(const Model& model, int depth, int n) {
   ENGINE_ASSIGN(Session session, Session::create(model, {.n_ctx = depth + n}));
   ENGINE_TRY(session.decode(random_text(model, depth)));
+  // A device may still be at it; it has finished when there are logits.
+  if (depth > 0) ENGINE_TRY(session.logits().status());
   return session;
 }
 
@@ -127,7 +135,8 @@ Result<double> first_token_seconds(const Model& model, int n) {
 // --- commands: each fills in what it measured ---------------------------------------------------
 
 Result<Model> load(const Options& options) {
-  return Model::load(std::filesystem::path(options.model_path), {.n_threads = options.n_threads});
+  return Model::load(std::filesystem::path(options.model_path),
+                     {.device = options.device, .n_threads = options.n_threads});
 }
 
 // A load with the figures that go with every measurement.
@@ -139,6 +148,20 @@ Result<Model> load(const Options& options, Json& report) {
   return model;
 }
 
+// The median of as many runs as asked for, the upper one of two. Several are reported one by one, too.
+Result<double> median_seconds(const Options& options, Json& report,
+                              const std::function<Result<double>()>& measure) {
+  std::vector<double> runs;
+  for (int i = 0; i < options.repeat; ++i) {
+    ENGINE_ASSIGN(const double seconds, measure());
+    runs.push_back(seconds);
+  }
+  if (runs.size() > 1) report["runs"] = runs;
+  const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
+  std::nth_element(runs.begin(), middle, runs.end());
+  return *middle;
+}
+
 void add_rate(Json& report, double n_tokens, double seconds) {
   report["seconds"] = seconds;
   report["tokens_per_second"] = n_tokens / seconds;
@@ -147,7 +170,9 @@ void add_rate(Json& report, double n_tokens, double seconds) {
 Status run_prompt(const Options& options, Json& report) {
   ENGINE_ASSIGN(const Model model, load(options, report));
   if (options.warm_up) ENGINE_TRY(prompt_seconds(model, 0, options.n).status());
-  ENGINE_ASSIGN(const double seconds, prompt_seconds(model, options.depth, options.n));
+  ENGINE_ASSIGN(const double seconds, median_seconds(options, report, [&] {
+                  return prompt_seconds(model, options.depth, options.n);
+                }));
   add_rate(report, options.n, seconds);
   return {};
 }
@@ -156,7 +181,9 @@ Status run_steps(const Options& options, Json& report) {
   ENGINE_ASSIGN(const Model model, load(options, report));
   const auto measure = options.is_greedy ? greedy_seconds : step_seconds;
   if (options.warm_up) ENGINE_TRY(measure(model, 0, 1).status());
-  ENGINE_ASSIGN(const double seconds, measure(model, options.depth, options.n));
+  ENGINE_ASSIGN(const double seconds, median_seconds(options, report, [&] {
+                  return measure(model, options.depth, options.n);
+                }));
   add_rate(report, options.n, seconds);
   return {};
 }
@@ -164,8 +191,9 @@ Status run_steps(const Options& options, Json& report) {
 Status run_batch(const Options& options, Json& report) {
   ENGINE_ASSIGN(const Model model, load(options, report));
   if (options.warm_up) ENGINE_TRY(batch_seconds(model, 0, 1, options.batch).status());
-  ENGINE_ASSIGN(const double seconds,
-                batch_seconds(model, options.depth, options.n, options.batch));
+  ENGINE_ASSIGN(const double seconds, median_seconds(options, report, [&] {
+                  return batch_seconds(model, options.depth, options.n, options.batch);
+                }));
   add_rate(report, static_cast<double>(options.n) * options.batch, seconds);
   return {};
 }
@@ -173,7 +201,9 @@ Status run_batch(const Options& options, Json& report) {
 Status run_first_token(const Options& options, Json& report) {
   ENGINE_ASSIGN(const Model model, load(options, report));
   if (options.warm_up) ENGINE_TRY(first_token_seconds(model, options.n).status());
-  ENGINE_ASSIGN(report["seconds"], first_token_seconds(model, options.n));
+  ENGINE_ASSIGN(report["seconds"], median_seconds(options, report, [&] {
+                  return first_token_seconds(model, options.n);
+                }));
   return {};
 }
 
@@ -221,7 +251,17 @@ struct Program {
     sub->add_option("-m,--model", options.model_path, "a GGUF file")->required();
     sub->add_option("N", options.n, n_text)->required()->check(CLI::Range(1, kMostTokens));
     sub->add_flag("!--no-warmup", options.warm_up, "measure the first run");
+    sub->add_option("--device", options.device, "auto, cpu, cuda, or simt where it is built in")
+        ->transform(
+            CLI::CheckedTransformer(std::map<std::string, Device>{{"auto", Device::automatic},
+                                                                  {"cpu", Device::cpu},
+                                                                  {"cuda", Device::cuda},
+                                                                  {"simt", Device::simt}}));
     return sub;
+  }
+  void add_repeat(CLI::App* sub) {
+    sub->add_option("--repeat", options.repeat, "measure as often, and report the median")
+        ->check(CLI::Range(1, kMostRepeats));
   }
   void add_depth(CLI::App* sub) {
     sub->add_option("--depth", options.depth, "tokens that a sequence holds before")
@@ -230,17 +270,22 @@ struct Program {
 
   Program() {
     app.require_subcommand(1);
-    add_depth(add("pp", "a prompt", run_prompt, "tokens"));
+    CLI::App* prompt = add("pp", "a prompt", run_prompt, "tokens");
+    add_depth(prompt);
+    add_repeat(prompt);
     CLI::App* steps = add("tg", "tokens one by one", run_steps, "steps");
     add_depth(steps);
+    add_repeat(steps);
     steps->add_flag("--greedy", options.is_greedy,
                     "go on with the most likely token, chosen by sample()");
     CLI::App* batch = add("batch", "steps of several sequences at once", run_batch, "steps");
     add_depth(batch);
+    add_repeat(batch);
     batch->add_option("--sequences", options.batch)
         ->required()
         ->check(CLI::Range(1, kMostSequences));
-    add("ttft", "from a prompt to its first token, sampled greedily", run_first_token, "tokens");
+    add_repeat(add("ttft", "from a prompt to its first token, sampled greedily", run_first_token,
+                   "tokens"));
     add("load", "from an unloaded model to the first token, sampled greedily", run_load,
         "tokens of the prompt");
     add("roofline", "what the machine can do; needs no model", run_roofline);

@@ -4,6 +4,8 @@
 
 #include "engine/composed_ops.h"
 #include "engine/ops.h"
+#include "kernels/op/kv_write.h"
+#include "kernels/op/rope.h"
 
 namespace engine::bench {
 

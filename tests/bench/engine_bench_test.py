@@ -40,6 +40,17 @@ class EngineBench(unittest.TestCase):
         self.assertGreater(got["seconds"], got["load_seconds"])
         self.assertGreater(got["peak_resident_bytes"], 1_000_000)
 
+    def test_repeated(self):
+        for command in ("pp", 16), ("tg", 2), ("tg", 2, "--greedy"), ("batch", 2, "--sequences", 2), ("ttft", 5):
+            with self.subTest(command=command):
+                got = report(*command, "-m", MODEL, "--repeat", 3)
+                self.assertEqual(len(got["runs"]), 3)
+                self.assertEqual(got["seconds"], sorted(got["runs"])[1])
+
+    def test_device(self):
+        self.assertIn("cpu", report("ttft", 5, "-m", MODEL, "--device", "cpu")["backend"])
+        self.assertEqual(bench("ttft", 5, "-m", MODEL, "--device", "abacus").returncode, 2)
+
     def test_roofline(self):
         got = report("roofline", "-t", 2)
         self.assertEqual(got["threads"], 2)

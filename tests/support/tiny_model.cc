@@ -1,12 +1,10 @@
 #include "tests/support/tiny_model.h"
 
-#include <algorithm>
-#include <bit>
 #include <cstdio>
-#include <cstring>
+#include <utility>
 
-#include "kernels/op/convert.h"
 #include "tests/support/random.h"
+#include "tests/support/random_weights.h"
 
 namespace engine::test {
 namespace {
@@ -14,42 +12,6 @@ namespace {
 using gguf::Type;
 
 constexpr int kFirstByteToken = 8;
-
-void append_float(Bytes& bytes, Type type, float value) {
-  if (type == Type::f32) append(bytes, value);
-  if (type == Type::f16) append(bytes, op::f16_from_f32(value));
-  if (type == Type::bf16)
-    append(bytes, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
-}
-
-// Random quants and sub-scales, and fp16 scales that make weights of about 0.01 to 0.5.
-template <class Block>
-void append_block(Bytes& bytes, Random& random) {
-  constexpr bool kHasSubScales = Block::kSubBlock < Block::kElements;
-  const std::uint16_t scale = op::f16_from_f32(kHasSubScales ? 0x1p-12f : 0x1p-8f);
-  Block block;
-  for (std::size_t i = 0; i < sizeof block; i += sizeof(std::uint64_t)) {
-    const std::uint64_t bits = random.bits();
-    std::memcpy(reinterpret_cast<std::byte*>(&block) + i, &bits,
-                std::min(sizeof bits, sizeof block - i));
-  }
-  block.d = scale;
-  if constexpr (Block::kMinimum == gguf::Minimum::subtract) block.dmin = scale;
-  if constexpr (Block::kMinimum == gguf::Minimum::add) block.m = scale;
-  append(bytes, &block, sizeof block);
-}
-
-Bytes random_weights(Type type, std::uint64_t n_elements, Random& random) {
-  Bytes bytes;
-  const bool quantized = gguf::visit_block(type, [&]<class Block>() {
-    for (std::uint64_t i = 0; i < n_elements; i += Block::kElements)
-      append_block<Block>(bytes, random);
-  });
-  if (quantized) return bytes;
-  for (std::uint64_t i = 0; i < n_elements; ++i)
-    append_float(bytes, type, random.uniform(-0.5f, 0.5f));
-  return bytes;
-}
 
 std::vector<std::int32_t> token_types(std::size_t n_tokens) {
   std::vector<std::int32_t> types(n_tokens, 1);
@@ -59,8 +21,7 @@ std::vector<std::int32_t> token_types(std::size_t n_tokens) {
   return types;
 }
 
-void add_vocabulary(GgufFile& file) {
-  const std::vector<std::string> tokens = tiny_tokens();
+void add_vocabulary(GgufFile& file, const std::vector<std::string>& tokens) {
   std::vector<float> scores;
   for (std::size_t t = 0; t < tokens.size(); ++t) scores.push_back(-static_cast<float>(t));
   file.set("tokenizer.ggml.model", "llama");
@@ -96,46 +57,37 @@ void add_hyperparameters(GgufFile& file, const TinyShape& shape) {
   set("attention.sliding_window", shape.window);
 }
 
-class TensorWriter {
+class TensorList {
  public:
-  TensorWriter(GgufFile& file, Type type) : file_(file), type_(type) {}
-
-  void norm(const std::string& name, int size) { add(name, {size}, Type::f32); }
-  void matrix(const std::string& name, int row, int rows) { add(name, {row, rows}, type_); }
+  void norm(const std::string& name, int size) { add(name, {size}); }
+  void matrix(const std::string& name, int row, int rows) { add(name, {row, rows}); }
+  std::vector<ModelTensor> take() { return std::move(tensors_); }
 
  private:
-  void add(const std::string& name, const std::vector<int>& dims, Type type) {
-    FileTensor tensor{.name = name + ".weight", .type = static_cast<std::uint32_t>(type)};
-    std::uint64_t n_elements = 1;
-    for (const int dim : dims) {
-      tensor.dims.push_back(static_cast<std::uint64_t>(dim));
-      n_elements *= tensor.dims.back();
-    }
-    tensor.data = random_weights(type, n_elements, random_);
-    file_.tensors.push_back(std::move(tensor));
+  void add(const std::string& name, const std::vector<int>& dims) {
+    ModelTensor& tensor = tensors_.emplace_back(ModelTensor{.name = name + ".weight"});
+    for (const int dim : dims) tensor.dims.push_back(static_cast<std::uint64_t>(dim));
   }
 
-  GgufFile& file_;
-  Type type_;
-  Random random_{1};
+  std::vector<ModelTensor> tensors_;
 };
 
-void add_layer(TensorWriter& writer, const TinyShape& shape, int layer) {
+void add_layer(TensorList& list, const TinyShape& shape, int layer) {
   const std::string block = "blk." + std::to_string(layer) + ".";
   const int n_queries = shape.n_heads * shape.head_dim, n_keys = shape.n_kv_heads * shape.head_dim;
-  writer.norm(block + "attn_norm", shape.d_model);
-  writer.matrix(block + "attn_q", shape.d_model, n_queries);
-  writer.matrix(block + "attn_k", shape.d_model, n_keys);
-  writer.matrix(block + "attn_v", shape.d_model, n_keys);
-  writer.norm(block + "attn_q_norm", shape.head_dim);
-  writer.norm(block + "attn_k_norm", shape.head_dim);
-  writer.matrix(block + "attn_output", n_queries, shape.d_model);
-  writer.norm(block + "post_attention_norm", shape.d_model);
-  writer.norm(block + "ffn_norm", shape.d_model);
-  writer.matrix(block + "ffn_gate", shape.d_model, shape.d_ff);
-  writer.matrix(block + "ffn_up", shape.d_model, shape.d_ff);
-  writer.matrix(block + "ffn_down", shape.d_ff, shape.d_model);
-  writer.norm(block + "post_ffw_norm", shape.d_model);
+  list.norm(block + "attn_norm", shape.d_model);
+  list.matrix(block + "attn_q", shape.d_model, n_queries);
+  list.matrix(block + "attn_k", shape.d_model, n_keys);
+  list.matrix(block + "attn_v", shape.d_model, n_keys);
+  list.norm(block + "attn_q_norm", shape.head_dim);
+  list.norm(block + "attn_k_norm", shape.head_dim);
+  list.matrix(block + "attn_output", n_queries, shape.d_model);
+  list.norm(block + "post_attention_norm", shape.d_model);
+  list.norm(block + "ffn_norm", shape.d_model);
+  list.matrix(block + "ffn_gate", shape.d_model, shape.d_ff);
+  list.matrix(block + "ffn_up", shape.d_model, shape.d_ff);
+  list.matrix(block + "ffn_down", shape.d_ff, shape.d_model);
+  list.norm(block + "post_ffw_norm", shape.d_model);
 }
 
 }  // namespace
@@ -158,14 +110,32 @@ std::vector<std::string> tiny_tokens() {
   return tokens;
 }
 
-GgufFile tiny_model(Type type, const TinyShape& shape) {
+GgufFile model_metadata(const TinyShape& shape, const std::vector<std::string>& tokens) {
   GgufFile file;
   add_hyperparameters(file, shape);
-  add_vocabulary(file);
-  TensorWriter writer(file, type);
-  writer.matrix("token_embd", shape.d_model, kTinyVocab);
-  writer.norm("output_norm", shape.d_model);
-  for (int layer = 0; layer < shape.n_layers; ++layer) add_layer(writer, shape, layer);
+  add_vocabulary(file, tokens);
+  return file;
+}
+
+std::vector<ModelTensor> model_tensors(const TinyShape& shape, int n_vocab) {
+  TensorList list;
+  list.matrix("token_embd", shape.d_model, n_vocab);
+  list.norm("output_norm", shape.d_model);
+  for (int layer = 0; layer < shape.n_layers; ++layer) add_layer(list, shape, layer);
+  return list.take();
+}
+
+GgufFile tiny_model(Type type, const TinyShape& shape) {
+  GgufFile file = model_metadata(shape, tiny_tokens());
+  Random random(1);
+  for (ModelTensor& tensor : model_tensors(shape, kTinyVocab)) {
+    const Type stored = tensor.is_norm() ? Type::f32 : type;
+    Bytes data = random_weights(stored, tensor.n_elements(), random);
+    file.tensors.push_back({.name = std::move(tensor.name),
+                            .dims = std::move(tensor.dims),
+                            .type = static_cast<std::uint32_t>(stored),
+                            .data = std::move(data)});
+  }
   return file;
 }
 

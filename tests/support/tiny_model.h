@@ -29,7 +29,21 @@ inline constexpr int kTinyVocab = 512;
 // then pieces of one and two characters, earlier ones preferred in merges.
 std::vector<std::string> tiny_tokens();
 
-// Matrices of `type` (F32, F16, BF16, Q8_0, Q4_0; any other type holds zeros), norms in F32. The
+struct ModelTensor {
+  std::string name;                 // "blk.0.attn_q.weight"
+  std::vector<std::uint64_t> dims;  // row length first
+
+  bool is_norm() const { return dims.size() == 1; }
+  std::uint64_t n_elements() const { return dims[0] * (is_norm() ? 1 : dims[1]); }
+};
+
+// The tensors of a model of that shape.
+std::vector<ModelTensor> model_tensors(const TinyShape& shape, int n_vocab);
+
+// A model's metadata, without tensors. The tokens begin with those of tiny_tokens(), and all are different.
+GgufFile model_metadata(const TinyShape& shape, const std::vector<std::string>& tokens);
+
+// Matrices of `type` (as random_weights() makes them), norms in F32. The
 // same arguments always give the same bytes.
 GgufFile tiny_model(gguf::Type type = gguf::Type::f32, const TinyShape& shape = kTinyShape);
 
