@@ -14,6 +14,8 @@ namespace engine::ENGINE_DEVICE_NS {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kMostSplitRows = 8;
+constexpr int kMostSplits = 64;
 
 // Device memory that grows when more is asked for.
 class Scratch {
@@ -78,7 +80,8 @@ class CudaBackend : public Backend {
         angles_(config),
         state_memory_(*runtime_),
         parameter_memory_(*runtime_),
-        head_memory_(*runtime_) {}
+        head_memory_(*runtime_),
+        split_memory_(*runtime_) {}
 
   std::string name() const override { return runtime_->name(); }
   KvMemory& kv_memory() override { return *runtime_; }
@@ -89,6 +92,7 @@ class CudaBackend : public Backend {
     n_wanted_ = n_wanted;
     ENGINE_TRY(reserve_state(n_rows_));
     ENGINE_ASSIGN(const Batch batch, upload_batch(tokens, rows, caches));
+    ENGINE_TRY(split_attention(rows));
     CudaOps ops{runtime_->stream()};
     embed(ops, config_, weights_.tensors, batch, state_);
     layers(ops, config_, weights_.tensors, batch, state_, 0, weights_.tensors.layers.size());
@@ -125,6 +129,30 @@ class CudaBackend : public Backend {
     ENGINE_ASSIGN(std::byte* const memory, state_memory_.reserve(state_bytes(config_, n_rows)));
     n_state_rows_ = n_rows;
     state_ = place_state(config_, n_rows, memory);
+    return {};
+  }
+
+  // Blocks of their own for the tiles of a decode step's rows; a prompt's have work enough.
+  Status split_attention(std::span<const op::KvRow> rows) {
+    state_.attention_split = {};
+    int last = 0;
+    for (const op::KvRow& row : rows) last = std::max(last, row.attend_until);
+    const int max_tiles = last / op::kPage + 1;
+    if (rows.size() > kMostSplitRows || max_tiles == 1) return {};
+    const std::size_t n_heads = rows.size() * static_cast<std::size_t>(config_.n_heads),
+                      n_sums = n_heads * static_cast<std::size_t>(max_tiles) * 2,
+                      n_values = n_heads * static_cast<std::size_t>(max_tiles) *
+                                 static_cast<std::size_t>(config_.head_dim);
+    if (arrivals_ == nullptr) {  // zero before the first call, and kernels leave them so
+      const std::vector<unsigned> zeros(kMostSplitRows * static_cast<std::size_t>(config_.n_heads));
+      ENGINE_ASSIGN(arrivals_, runtime_->allocate(zeros.size() * sizeof zeros[0]));
+      runtime_->upload(arrivals_.get(), zeros.data(), zeros.size() * sizeof zeros[0]);
+    }
+    ENGINE_ASSIGN(std::byte* const memory,
+                  split_memory_.reserve((n_sums + n_values) * sizeof(float)));
+    auto* const floats = reinterpret_cast<float*>(memory);
+    state_.attention_split = {std::min(max_tiles, kMostSplits), max_tiles, floats, floats + n_sums,
+                              reinterpret_cast<unsigned*>(arrivals_.get())};
     return {};
   }
 
@@ -172,7 +200,8 @@ class CudaBackend : public Backend {
   const Config& config_;
   DeviceWeights weights_;
   RopeAngles angles_;
-  Scratch state_memory_, parameter_memory_, head_memory_;
+  Scratch state_memory_, parameter_memory_, head_memory_, split_memory_;
+  Slab arrivals_;  // of attention splits
   State state_ = {};
   int n_state_rows_ = 0;
   int n_rows_ = 0, n_wanted_ = 0;  // of the last run_layers()

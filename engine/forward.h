@@ -93,7 +93,7 @@ void attention(Ops& ops, const Config& c, const LayerWeights& w, const Batch& b,
                        b.kv_pages[layer], b.rows.data(), n, h, c.rms_eps, scale});
   const std::ptrdiff_t first = n - n_kept;
   ops.attention({s.q + first * h * c.head_dim, b.kv_shape, b.kv_pages[layer], b.rows.data() + first,
-                 s.attended.x, n_kept, h, local ? c.window : 0});
+                 s.attended.x, n_kept, h, local ? c.window : 0, s.attention_split});
   quantize_and_project(ops, s.attended, n_kept, w.attn_output, s.projected);
 }
 

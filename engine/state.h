@@ -8,7 +8,7 @@
 
 #include "engine/config.h"
 #include "engine/huge_buffer.h"
-#include "kernels/op/kv_page.h"
+#include "kernels/op/attention.h"
 #include "kernels/op/quantize.h"
 
 namespace engine {
@@ -46,6 +46,7 @@ struct State {
   Activations gated;     // [n_rows, d_ff]
   float* projected;      // [n_rows, d_model]  what joins the residual stream
   RopeTable rope_global, rope_local;
+  op::AttentionSplit attention_split = {};  // of the pass, where a backend wants one
 };
 
 // A State whose arrays lie one after the other, each aligned to 256 bytes, in `memory`, which has
