@@ -142,7 +142,6 @@ void Executor::make_resident(const Launch& launch, int n_blocks) {
   blocks_.resize(static_cast<std::size_t>(n_blocks));
   for (int b = 0; b < n_blocks; ++b) {
     Block& block = blocks_[static_cast<std::size_t>(b)];
-    // Memory of its own for every launch: ThreadSanitizer reports an address once.
     block.shared = Guarded(launch.shared_bytes);
     block.warps.clear();
     for (int w = 0; w < warps_per_block; ++w) {
@@ -159,10 +158,6 @@ void Executor::make_resident(const Launch& launch, int n_blocks) {
                         i / launch.block.x / launch.block.y};
         thread.block_shape = launch.block;
         thread.grid_shape = launch.grid;
-        thread.shared = {};
-        if (meter_ == nullptr && launch.shared_bytes >= 16)
-          thread.shared = {reinterpret_cast<std::uintptr_t>(block.shared.begin()),
-                           launch.shared_bytes};
         thread.block = &block;
         thread.warp = &warp;
         thread.lane = lane;
@@ -184,7 +179,12 @@ void Executor::start_block(Block& block) {
   block.n_live = 0;
   block.n_exited_barriers = -1;
   block.barriers.fill({});
+#if defined(ENGINE_SIMT_TSAN)
+  // Memory of its own, because nothing orders this block's threads behind those of the one before.
+  block.shared = Guarded(launch_->shared_bytes);
+#else
   fill_poison(block.shared.begin(), block.shared.bytes());
+#endif
   for (Warp* warp : block.warps) {
     block.n_live += std::popcount(warp->present);
     warp->live = warp->present;
@@ -195,6 +195,10 @@ void Executor::start_block(Block& block) {
     for (Group& group : warp->groups) group.arrived = 0;
     for (Thread& thread : warp->threads) {
       thread.block_index = block.index;
+      thread.shared = {};
+      if (meter_ == nullptr && launch_->shared_bytes >= 16)
+        thread.shared = {reinterpret_cast<std::uintptr_t>(block.shared.begin()),
+                         launch_->shared_bytes};
       thread.waits_for = nullptr;
       thread.n_barriers = 0;
       thread.copies.clear();
