@@ -157,11 +157,11 @@ ensure_model() {
 
 # configure_preset PRESET: once; after that, ninja notices what changes the configuration. A user's build has no
 # executor of the CUDA kernels, and CUDA only for a card of the machine. A script that wants them sets with_simt=yes,
-# and with_cuda=yes for the release build: a tree that lacks one is configured again.
+# and with_cuda=yes for the release build, whose warnings are errors then: a tree that lacks one is configured again.
 configure_preset() {
   local cache=$root/build/$1/CMakeCache.txt entry wanted=() lacking=()
   [[ ${with_simt:-no} == yes ]] && wanted+=(ENGINE_SIMT:BOOL=ON)
-  [[ ${with_cuda:-no} == yes && $1 == release ]] && wanted+=(ENGINE_CUDA:STRING=ON)
+  [[ ${with_cuda:-no} == yes && $1 == release ]] && wanted+=(ENGINE_CUDA:STRING=ON ENGINE_WERROR:BOOL=ON)
   if [[ -f $root/build/$1/build.ninja ]]; then
     for entry in ${wanted[@]+"${wanted[@]}"}; do
       grep -q "^$entry\$" "$cache" || lacking+=("-D$entry")
