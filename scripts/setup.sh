@@ -160,7 +160,7 @@ ensure_model() {
 # and with_cuda=yes for the release build, whose warnings are errors then: a tree that lacks one is configured again.
 configure_preset() {
   local cache=$root/build/$1/CMakeCache.txt entry wanted=() lacking=()
-  [[ ${with_simt:-no} == yes ]] && wanted+=(ENGINE_SIMT:BOOL=ON)
+  [[ ${with_simt:-no} == yes && $1 != fuzz ]] && wanted+=(ENGINE_SIMT:BOOL=ON)
   [[ ${with_cuda:-no} == yes && $1 == release ]] && wanted+=(ENGINE_CUDA:STRING=ON ENGINE_WERROR:BOOL=ON)
   if [[ -f $root/build/$1/build.ninja ]]; then
     for entry in ${wanted[@]+"${wanted[@]}"}; do
