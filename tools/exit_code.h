@@ -6,11 +6,11 @@
 namespace engine::tools {
 
 enum ExitCode : int {
-  kSuccess = 0,    // also when the reader of standard output has gone away
-  kFailure = 1,    // something went wrong at run time
-  kUsage = 2,      // bad arguments, or nothing to do
-  kModelFile = 3,  // the model file is absent, broken or not supported
-  kDevice = 4,     // the device asked for is absent or failed
+  kSuccess = 0,      // also when the reader of standard output has gone away
+  kFailure = 1,      // something went wrong at run time
+  kUsage = 2,        // bad arguments, or nothing to do
+  kModelFile = 3,    // the model file is absent, broken or not supported
+  kDevice = 4,       // the device asked for is absent or failed
   kDeviceLost = 70,  // the device failed for good: a supervisor should start the program again
   kInterrupted = 130,
 };
