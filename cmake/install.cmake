@@ -18,5 +18,8 @@ install(FILES ${PROJECT_BINARY_DIR}/engineConfig.cmake ${PROJECT_BINARY_DIR}/eng
 # The .pc file finds the prefix from its own place, so an installed tree can be moved.
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH pc_to_prefix /${pc_dir} /)
+if(ENGINE_CUDA_BUILD)
+  set(pc_cuda " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
+endif()
 configure_file(cmake/engine.pc.in engine.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/engine.pc DESTINATION ${pc_dir})

@@ -91,8 +91,8 @@ class CudaBackend : public Backend {
     n_rows_ = static_cast<int>(rows.size());
     n_wanted_ = n_wanted;
     ENGINE_TRY(reserve_state(n_rows_));
-    ENGINE_ASSIGN(const Batch batch, upload_batch(tokens, rows, caches));
     ENGINE_TRY(split_attention(rows));
+    ENGINE_ASSIGN(const Batch batch, upload_batch(tokens, rows, caches));
     CudaOps ops{runtime_->stream()};
     embed(ops, config_, weights_.tensors, batch, state_);
     layers(ops, config_, weights_.tensors, batch, state_, 0, weights_.tensors.layers.size());
@@ -103,8 +103,8 @@ class CudaBackend : public Backend {
     const std::size_t width = static_cast<std::size_t>(config_.d_model);
     hidden_.resize(static_cast<std::size_t>(n_rows_) * width);
     const std::size_t first = static_cast<std::size_t>(n_rows_ - n_wanted_) * width;
-    ENGINE_TRY(runtime_->download(hidden_.data() + first, state_.x + first,
-                                  (hidden_.size() - first) * sizeof(float)));
+    ENGINE_TRY(download(hidden_.data() + first, state_.x + first,
+                        (hidden_.size() - first) * sizeof(float)));
     return hidden_.data();
   }
 
@@ -119,7 +119,7 @@ class CudaBackend : public Backend {
     runtime_->upload(memory, hidden, hidden_bytes);
     CudaOps ops{runtime_->stream()};
     head(ops, config_, weights_.tensors, device<float>(memory, 0), n_rows, state_, device_logits);
-    return runtime_->download(logits, device_logits, logits_bytes);
+    return download(logits, device_logits, logits_bytes);
   }
 
  private:
@@ -130,6 +130,13 @@ class CudaBackend : public Backend {
     n_state_rows_ = n_rows;
     state_ = place_state(config_, n_rows, memory);
     return {};
+  }
+
+  // A pass that failed may have left arrivals uncounted: the next one makes new ones.
+  Status download(void* to, const void* from, std::size_t n) {
+    Status status = runtime_->download(to, from, n);
+    if (!status.ok()) arrivals_.reset();
+    return status;
   }
 
   // Blocks of their own for the tiles of a decode step's rows; a prompt's have work enough.

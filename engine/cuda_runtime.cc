@@ -158,27 +158,41 @@ Result<Slab> Runtime::allocate(std::size_t n) {
                                            std::to_string(total));
   }
   if (error != cudaSuccess) return failure("allocate", error);
+  ++n_slabs_;
   return Slab(static_cast<std::byte*>(memory), [this](std::byte* m) {
     const std::lock_guard lock(mutex_);
-    freed_.push_back(m);
+    freed_.push_back(m);  // there is room
   });
 }
 
+// Gives back what was freed, and makes room for as many slabs as there are and one more, so that freeing
+// one never allocates.
 void Runtime::collect() {
-  const std::lock_guard lock(mutex_);
-  for (std::byte* memory : freed_) calls_.free(memory);
-  freed_.clear();
+  std::vector<std::byte*> freed;
+  freed.reserve(n_slabs_ + 1);
+  {
+    const std::lock_guard lock(mutex_);
+    freed.swap(freed_);
+  }
+  for (std::byte* memory : freed) calls_.free(memory);
+  n_slabs_ -= freed.size();
 }
 
 void Runtime::upload(std::byte* to, const void* from, std::size_t n) {
   if (stream_.ok())
     stream_.latch("upload", calls_.copy(to, from, n, cudaMemcpyHostToDevice, handle_));
+  // A copy from pageable memory need not have been read when the call returns.
+  if (stream_.ok()) stream_.latch("upload", calls_.synchronize(handle_));
 }
 
 Status Runtime::download(void* to, const void* from, std::size_t n) {
-  if (!lost_.empty()) return Status(Code::device_lost, lost_);
-  if (stream_.ok())
+  if (lost_.empty() && stream_.ok())
     stream_.latch("download", calls_.copy(to, from, n, cudaMemcpyDeviceToHost, handle_));
+  return wait();
+}
+
+Status Runtime::wait() {
+  if (!lost_.empty()) return Status(Code::device_lost, lost_);
   if (stream_.ok()) stream_.latch("the pass before", calls_.synchronize(handle_));
   if (stream_.ok()) return {};
   const Stream failed = std::exchange(stream_, Stream(handle_));

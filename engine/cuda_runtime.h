@@ -51,7 +51,9 @@ class Runtime : public KvMemory {
   // In the order of launches. `from` may be changed on return.
   void upload(std::byte* to, const void* from, std::size_t n);
   // Waits for everything before it. Errors: device, with the first op or copy that failed since the last
-  // download; device_lost, from then on, if the card's context died of it.
+  // wait; device_lost, from then on, if the card's context died of it.
+  Status wait();
+  // The same behind a copy to the host.
   Status download(void* to, const void* from, std::size_t n);
 
  private:
@@ -63,7 +65,8 @@ class Runtime : public KvMemory {
   Card card_;
   Stream stream_;
   cudaStream_t handle_ = nullptr;
-  std::string lost_;  // what the context died of
+  std::string lost_;         // what the context died of
+  std::size_t n_slabs_ = 0;  // allocated and not yet given back
   std::mutex mutex_;
   std::vector<std::byte*> freed_;  // on any thread: given back by the next allocate()
 };

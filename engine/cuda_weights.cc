@@ -119,6 +119,7 @@ Result<DeviceWeights> load_device_weights(Runtime& runtime, const gguf::Reader& 
   ENGINE_ASSIGN(weights.memory, runtime.allocate(n_bytes));
   Loader loader(runtime, file, pool, options, weights.memory.get(), file_bytes);
   ENGINE_ASSIGN(weights.tensors, load_weights(loader, table));
+  ENGINE_TRY(runtime.wait());
   return weights;
 }
 

@@ -47,6 +47,7 @@ enum class Device { automatic, cpu, cuda, simt };
 struct ModelOptions {
   Device device = Device::automatic;  // a card if there is one that the build can use, else the CPU
   // Which card: its index, UUID or PCI id as the driver lists them. Empty: the first one.
+  // One that is named must be there.
   std::string card = {};
   // 0: physical cores allowed by affinity and cgroup quota. More than the processors so allowed, or
   // than 256, are clamped with a warning.

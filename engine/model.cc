@@ -122,7 +122,8 @@ Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::
   if (options.device != Device::cpu) {
 #if defined(ENGINE_CUDA)
     auto backend = load_cuda_backend(options.card, config, file, table, pool, load_options);
-    if (backend || options.device == Device::cuda || backend.status().code() != Code::device)
+    if (backend || options.device == Device::cuda || !options.card.empty() ||
+        backend.status().code() != Code::device)
       return backend;
     if (options.log)
       options.log(LogLevel::info,

@@ -21,9 +21,10 @@ Result<Slab> Runtime::allocate(std::size_t n) {
   try {
     auto* memory = static_cast<std::byte*>(device_.memory.allocate(n));
     used_ += n;
+    ++n_slabs_;
     return Slab(memory, [this, n](std::byte* m) {
       const std::lock_guard lock(mutex_);
-      freed_.push_back({m, n});
+      freed_.push_back({m, n});  // there is room
     });
   } catch (const std::bad_alloc&) {
     return Status(Code::out_of_memory,
@@ -31,13 +32,20 @@ Result<Slab> Runtime::allocate(std::size_t n) {
   }
 }
 
+// Gives back what was freed, and makes room for as many slabs as there are and one more, so that freeing
+// one never allocates.
 void Runtime::collect() {
-  const std::lock_guard lock(mutex_);
-  for (const Freed& f : freed_) {
+  std::vector<Freed> freed;
+  freed.reserve(n_slabs_ + 1);
+  {
+    const std::lock_guard lock(mutex_);
+    freed.swap(freed_);
+  }
+  for (const Freed& f : freed) {
     device_.memory.free(f.memory);
     used_ -= f.n;
   }
-  freed_.clear();
+  n_slabs_ -= freed.size();
 }
 
 void Runtime::upload(std::byte* to, const void* from, std::size_t n) {
@@ -49,9 +57,13 @@ void Runtime::upload(std::byte* to, const void* from, std::size_t n) {
     device_.memory.mark_written(reinterpret_cast<const void*>(buffer->begin));
 }
 
-Status Runtime::download(void* to, const void* from, std::size_t n) {
+Status Runtime::wait() {
   const Error error = stream_.take_error();
-  if (!error.ok()) return Status(Code::device, "device simt: " + error.message);
+  return error.ok() ? Status() : Status(Code::device, "device simt: " + error.message);
+}
+
+Status Runtime::download(void* to, const void* from, std::size_t n) {
+  ENGINE_TRY(wait());
   std::memcpy(to, from, n);
   return {};
 }

@@ -20,7 +20,7 @@ struct RuntimeOptions {
 };
 
 // Everything happens within jobs of one pool, but for the freeing of memory. Errors of launches are kept
-// until the next download, which reports the first.
+// until the next wait, which reports the first.
 class Runtime : public KvMemory {
  public:
   explicit Runtime(const RuntimeOptions& options);
@@ -32,7 +32,9 @@ class Runtime : public KvMemory {
   Result<Slab> allocate(std::size_t n) override;
   // In the order of launches. `from` may be changed on return.
   void upload(std::byte* to, const void* from, std::size_t n);
-  // Waits for everything before it. Errors: device.
+  // Errors: device, with the first launch that failed since the last wait.
+  Status wait();
+  // The same before a copy to the host.
   Status download(void* to, const void* from, std::size_t n);
 
  private:
@@ -45,6 +47,7 @@ class Runtime : public KvMemory {
   std::uint64_t capacity_, used_ = 0;
   Device device_;
   Stream stream_;
+  std::size_t n_slabs_ = 0;  // allocated and not yet given back
   std::mutex mutex_;
   std::vector<Freed>
       freed_;  // on any thread, while kernels may run: given back by the next allocate()
