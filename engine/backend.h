@@ -1,7 +1,9 @@
 // Where a model's arithmetic runs: the weights, the KV pages and the activations of the pass at work
 // live in its memory.
 //
-// Passes run one at a time, within jobs of the model's pool.
+// Passes run one at a time, within jobs of the model's pool. Errors of all: out_of_memory; of a device also device
+// and device_lost, for anything that failed since the last call that gave results: run_layers() may return before
+// its work is done, and hidden_rows() then reports.
 #pragma once
 
 #include <cstddef>

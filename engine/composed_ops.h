@@ -1,4 +1,4 @@
-// The fused ops as chains of simple ones, for backends that have no kernels for them.
+// The fused ops as chains of simple ones, for backends that have no kernels for them. The same bits.
 #pragma once
 
 #include "kernels/op/ffn_gate_up.h"

@@ -14,8 +14,8 @@ namespace engine::ENGINE_DEVICE_NS {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kMostSplitRows = 8;
-constexpr int kMostSplits = 64;
+constexpr std::size_t kMostSplitRows = 8;  // more have blocks enough without
+constexpr int kMostSplits = 64;            // blocks of a (row, KV head)
 
 // Device memory that grows when more is asked for.
 class Scratch {

@@ -14,13 +14,15 @@
 
 namespace engine {
 
-// The backend on the card of that name (ModelOptions::card). Errors: as below.
+// Both read the weights in slices; `config` and `pool` outlive the backend. Errors: those of Weights::load(), device
+// and device_lost.
+//
+// The backend on the card of that name (ModelOptions::card).
 Result<std::unique_ptr<Backend>> load_cuda_backend(std::string_view card, const Config& config,
                                                    const gguf::Reader& file,
                                                    const TensorTable& table, cpu::Pool& pool,
                                                    const Weights::LoadOptions& options);
-// The backend on the executor of kernels/simt. Reads the weights in slices. `config` and `pool` outlive
-// it. Errors: those of Weights::load(), and device.
+// The backend on the executor of kernels/simt.
 Result<std::unique_ptr<Backend>> load_simt_backend(const Config& config, const gguf::Reader& file,
                                                    const TensorTable& table, cpu::Pool& pool,
                                                    const Weights::LoadOptions& options);

@@ -105,8 +105,6 @@ tokenizer::GenerationPrompt generation_prompt(bool add) {
   return add ? tokenizer::GenerationPrompt::add : tokenizer::GenerationPrompt::omit;
 }
 
-}  // namespace
-
 // Where the model is to run, its weights read.
 Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::Reader& file,
                                               const TensorTable& table, cpu::Pool& pool,
@@ -136,6 +134,8 @@ Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::
   ENGINE_ASSIGN(Weights weights, Weights::load(file, table, pool, load_options));
   return make_cpu_backend(config, std::move(weights), pool);
 }
+
+}  // namespace
 
 // A friend of Model, for the two load() functions, which differ only in how the file is opened.
 struct ModelLoader {
