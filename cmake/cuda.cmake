@@ -8,7 +8,7 @@ find_package(CUDAToolkit 12.8 QUIET)  # the first that knows sm_120
 if(ENGINE_CUDA STREQUAL ON)
   set(ENGINE_CUDA_BUILD ON)
 elseif(ENGINE_CUDA STREQUAL AUTO AND CUDAToolkit_FOUND)
-  # A card that the driver makes visible. Without one, hours of nvcc would serve nobody here.
+  # A card that the driver makes visible. Without one, minutes of nvcc would serve nobody here.
   file(GLOB cards /dev/nvidia[0-9]* /dev/dxg)
   if(cards)
     set(ENGINE_CUDA_BUILD ON)

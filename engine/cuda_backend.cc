@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/align.h"
 #include "engine/cuda_ops.h"
 #include "engine/cuda_weights.h"
 #include "engine/forward.h"
@@ -13,7 +14,6 @@
 namespace engine::ENGINE_DEVICE_NS {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kMostSplitRows = 8;  // more have blocks enough without
 constexpr int kMostSplits = 64;            // blocks of a (row, KV head)
 
@@ -46,7 +46,7 @@ class Parameters {
   template <class T>
   std::size_t take(std::size_t n) {
     const std::size_t at = bytes_.size();
-    bytes_.resize(at + (n * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment);
+    bytes_.resize(at + align_up(n * sizeof(T), kDeviceAlignment));
     return at;
   }
   template <class T>
@@ -113,7 +113,7 @@ class CudaBackend : public Backend {
     const auto n = static_cast<std::size_t>(n_rows);
     const std::size_t hidden_bytes = n * static_cast<std::size_t>(config_.d_model) * sizeof(float),
                       logits_bytes = n * static_cast<std::size_t>(config_.n_vocab) * sizeof(float),
-                      logits_at = (hidden_bytes + kAlignment - 1) / kAlignment * kAlignment;
+                      logits_at = align_up(hidden_bytes, kDeviceAlignment);
     ENGINE_ASSIGN(std::byte* const memory, head_memory_.reserve(logits_at + logits_bytes));
     auto* device_logits = reinterpret_cast<float*>(memory + logits_at);
     runtime_->upload(memory, hidden, hidden_bytes);

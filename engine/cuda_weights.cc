@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/align.h"
 #include "engine/load_weights.h"
 #include "engine/tensor_rows.h"
 #include "kernels/cuda/planes.h"
@@ -10,7 +11,6 @@
 namespace engine::ENGINE_DEVICE_NS {
 namespace {
 
-constexpr std::size_t kAlignment = 256;       // of every tensor
 constexpr std::size_t kSliceBytes = 4 << 20;  // read, arranged and uploaded at a time
 constexpr int kGroupsAPart = 64;              // arranged by a thread at a time
 
@@ -26,7 +26,7 @@ op::Matrix stored_form(const gguf::Tensor& tensor) {
 std::size_t stored_bytes(const gguf::Tensor& tensor) {
   const op::Matrix m = stored_form(tensor);
   const std::size_t bytes = m.layout == op::Layout::rows ? tensor.n_bytes : cuda::planes_bytes(m);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return align_up(bytes, kDeviceAlignment);
 }
 
 class Loader {

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "engine/align.h"
+
 namespace engine {
 namespace {
-
-constexpr std::size_t kAlignment = 256;  // what device allocations have, and enough for any vector
 
 // Hands out arrays one after the other.
 class Placer {
@@ -17,7 +17,7 @@ class Placer {
   void place(T*& array, int width) {
     array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + n_bytes_);
     const std::size_t bytes = n_rows_ * static_cast<std::size_t>(width) * sizeof(T);
-    n_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    n_bytes_ += align_up(bytes, kDeviceAlignment);
   }
   void place(Activations& a, int width) {
     a.width = width;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "engine/align.h"
 #include "engine/load_weights.h"
 #include "engine/tensor_rows.h"
 #include "gguf/no_throw.h"
@@ -32,7 +33,7 @@ op::Matrix stored_form(const gguf::Tensor& tensor, bool is_head) {
 
 std::size_t stored_bytes(const gguf::Tensor& tensor, const op::Matrix& m) {
   const std::size_t bytes = m.layout == op::Layout::rows ? tensor.n_bytes : cpu::planes_bytes(m);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return align_up(bytes, kAlignment);
 }
 
 // Places tensors in the arena one after the other and fills them.
