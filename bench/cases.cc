@@ -98,13 +98,6 @@ void add_matmuls(Cases& cases) {
 
 constexpr op::KvShape kKv = {kKvHeads, kHeadDim, op::KvType::f16};
 
-// Rows at positions first, first + 1, … of one sequence: a prompt.
-std::vector<op::KvRow> prompt_rows(int first, int n) {
-  std::vector<op::KvRow> rows;
-  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
-  return rows;
-}
-
 // One row each of n sequences: a batch of decode steps.
 std::vector<op::KvRow> decode_rows(int pos, int n) {
   std::vector<op::KvRow> rows;
@@ -130,9 +123,10 @@ void add_attentions(Cases& cases) {
           if (source == Source::memory || n == 1)
             add_attention(cases, "decode", depth, window, decode_rows(depth, n), source);
     for (const int depth : {0, 512})
-      add_attention(cases, "prompt", depth, window, prompt_rows(depth, kPromptRows), Source::cache);
+      add_attention(cases, "prompt", depth, window, test::consecutive_rows(depth, kPromptRows),
+                    Source::cache);
     // More rows would keep the reference busy for a minute.
-    add_attention(cases, "prompt", 4096, window, prompt_rows(4096, 64), Source::cache);
+    add_attention(cases, "prompt", 4096, window, test::consecutive_rows(4096, 64), Source::cache);
   }
 }
 
@@ -153,7 +147,7 @@ void add_row_ops(Cases& cases, int rows) {
                             {.n_t = rows, .n_h = heads, .d = kHeadDim});
   cases.add<test::KvWriteOp>(
       "kv_write/f16", rows, cache,
-      {.kv = kKv, .rows = prompt_rows(0, rows), .n_sequences = 1, .n_positions = rows});
+      {.kv = kKv, .rows = test::consecutive_rows(0, rows), .n_sequences = 1, .n_positions = rows});
   cases.add<test::ResidualOp>("residual/" + width, rows, cache, {.n_t = rows, .n_i = kWidth});
   cases.add<test::GegluOp>("geglu/" + std::to_string(kFeedForward), rows, cache,
                            {.n_t = rows, .n_i = kFeedForward});

@@ -22,13 +22,6 @@ void trace_and_verify(const AttentionOp::Shape& shape) {
   verify(AttentionOp(shape, 1));
 }
 
-// n rows of sequence 0 from position `first`, each seeing up to itself.
-std::vector<op::KvRow> causal(int first, int n) {
-  std::vector<op::KvRow> rows;
-  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
-  return rows;
-}
-
 // Query heads on KV heads, with one, two, three, four and eight to share each.
 constexpr std::pair<int, int> kHeads[] = {{1, 1}, {3, 3}, {4, 2}, {3, 1}, {4, 1}, {8, 1}, {8, 4}};
 
@@ -38,27 +31,34 @@ TEST(Attention, HeadShapes) {
   for (const op::KvType type : kTypes)
     for (const int d : {16, 32, 64, 72, 80, 96, 128, 168, 256})
       for (const auto& [n_h, n_kv] : kHeads)
-        trace_and_verify(
-            {.kv = {n_kv, d, type}, .n_h = n_h, .window = kAllKeys, .rows = causal(62, 5)});
+        trace_and_verify({.kv = {n_kv, d, type},
+                          .n_h = n_h,
+                          .window = kAllKeys,
+                          .rows = consecutive_rows(62, 5)});
 }
 
 TEST(Attention, PositionsAtPageBorders) {
   for (const op::KvType type : kTypes)
     for (const int pos : {0, 1, 62, 63, 64, 65, 127, 128, 191, 192, 1000})
-      trace_and_verify({.kv = {1, 64, type}, .n_h = 2, .window = kAllKeys, .rows = causal(pos, 1)});
+      trace_and_verify(
+          {.kv = {1, 64, type}, .n_h = 2, .window = kAllKeys, .rows = consecutive_rows(pos, 1)});
 }
 
 TEST(Attention, Windows) {
   for (const int window : {1, 2, 63, 64, 65, 511, 512, 513})
     for (const int pos : {0, 63, 64, 511, 512, 513, 600, 700})
-      trace_and_verify(
-          {.kv = {1, 32, op::KvType::f16}, .n_h = 2, .window = window, .rows = causal(pos, 1)});
+      trace_and_verify({.kv = {1, 32, op::KvType::f16},
+                        .n_h = 2,
+                        .window = window,
+                        .rows = consecutive_rows(pos, 1)});
 }
 
 TEST(Attention, Chunks) {
   for (const int n_t : {2, 9, 70})
-    trace_and_verify(
-        {.kv = {1, 64, op::KvType::f16}, .n_h = 4, .window = 64, .rows = causal(60, n_t)});
+    trace_and_verify({.kv = {1, 64, op::KvType::f16},
+                      .n_h = 4,
+                      .window = 64,
+                      .rows = consecutive_rows(60, n_t)});
 }
 
 TEST(Attention, HeadsOverWindowBorders) {
@@ -67,7 +67,7 @@ TEST(Attention, HeadsOverWindowBorders) {
       trace_and_verify({.kv = {n_kv, 40, op::KvType::f16},
                         .n_h = n_h,
                         .window = window,
-                        .rows = causal(125, 7)});
+                        .rows = consecutive_rows(125, 7)});
 }
 
 TEST(Attention, Sequences) {
@@ -108,7 +108,7 @@ TEST(Attention, AnyAlignment) {
     trace_and_verify({.kv = {1, 72, op::KvType::f16},
                       .n_h = 3,
                       .window = kAllKeys,
-                      .rows = causal(90, 2),
+                      .rows = consecutive_rows(90, 2),
                       .misalign = misalign});
 }
 
@@ -125,7 +125,8 @@ TEST(Attention, WindowCountsTheCurrentPosition) {
   for (const auto& [pos, first, last] :
        {Case{511, 0, 511}, Case{512, 1, 512}, Case{700, 189, 700}}) {
     AttentionOp op(
-        {.kv = {1, 16, op::KvType::f16}, .n_h = 1, .window = 512, .rows = causal(pos, 1)}, 3);
+        {.kv = {1, 16, op::KvType::f16}, .n_h = 1, .window = 512, .rows = consecutive_rows(pos, 1)},
+        3);
     std::fill(op.q().begin(), op.q().end(), 0.0f);
     for (int key = first; key <= last; ++key)
       for (int i = 0; i < 16; ++i)
@@ -136,7 +137,8 @@ TEST(Attention, WindowCountsTheCurrentPosition) {
 }
 
 TEST(Attention, SingleKeyIsCopied) {
-  AttentionOp op({.kv = {1, 64, op::KvType::f32}, .n_h = 1, .window = 1, .rows = causal(77, 1)}, 4);
+  AttentionOp op(
+      {.kv = {1, 64, op::KvType::f32}, .n_h = 1, .window = 1, .rows = consecutive_rows(77, 1)}, 4);
   verify(op);
   for (int i = 0; i < 64; ++i) EXPECT_EQ(op.out(0, 0, i), op.pages().v(0, 77, 0, i));
 }
@@ -145,8 +147,8 @@ TEST(Attention, SingleKeyIsCopied) {
 TEST(Attention, HugeScores) {
   for (const op::KvType type : kTypes)
     for (const int winner : {3, 70, 140}) {
-      AttentionOp op({.kv = {1, 16, type}, .n_h = 1, .window = kAllKeys, .rows = causal(140, 1)},
-                     5);
+      AttentionOp op(
+          {.kv = {1, 16, type}, .n_h = 1, .window = kAllKeys, .rows = consecutive_rows(140, 1)}, 5);
       std::fill(op.q().begin(), op.q().end(), 0.0f);
       op.q()[0] = 100.0f;
       for (int key = 0; key <= 140; ++key)
@@ -158,8 +160,11 @@ TEST(Attention, HugeScores) {
 }
 
 TEST(Attention, EqualScoresAverage) {
-  AttentionOp op(
-      {.kv = {1, 16, op::KvType::f32}, .n_h = 1, .window = kAllKeys, .rows = causal(127, 1)}, 6);
+  AttentionOp op({.kv = {1, 16, op::KvType::f32},
+                  .n_h = 1,
+                  .window = kAllKeys,
+                  .rows = consecutive_rows(127, 1)},
+                 6);
   std::fill(op.q().begin(), op.q().end(), 0.0f);
   for (int key = 0; key < 128; ++key)
     for (int i = 0; i < 16; ++i) op.pages().set_v(0, key, 0, i, static_cast<float>(key));
@@ -171,9 +176,11 @@ TEST(Attention, NonFiniteVisibleKeyReachesTheOutput) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const int key : {0, 64, 100}) {
-      AttentionOp op(
-          {.kv = {1, 16, op::KvType::f16}, .n_h = 1, .window = kAllKeys, .rows = causal(100, 1)},
-          7);
+      AttentionOp op({.kv = {1, 16, op::KvType::f16},
+                      .n_h = 1,
+                      .window = kAllKeys,
+                      .rows = consecutive_rows(100, 1)},
+                     7);
       op.q()[2] = 1;  // so that an infinite key has the largest score, not the smallest
       op.pages().set_k(0, key, 0, 2, bad);
       for (const auto& pool : all_pools()) {

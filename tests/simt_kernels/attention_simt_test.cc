@@ -22,13 +22,6 @@ void trace_and_verify(const AttentionOp::Shape& shape) {
   verify_simt(AttentionOp(shape, 1));
 }
 
-// n rows of sequence 0 from position `first`, each seeing up to itself.
-std::vector<op::KvRow> causal(int first, int n) {
-  std::vector<op::KvRow> rows;
-  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
-  return rows;
-}
-
 // Tiles that blocks hand over to the last of them: fewer and more splits than tiles, and a number that
 // does not divide them; few rows and many.
 TEST(AttentionSimt, Splits) {
@@ -38,13 +31,13 @@ TEST(AttentionSimt, Splits) {
         trace_and_verify({.kv = {2, 16, op::KvType::f16},
                           .n_h = 4,
                           .window = window,
-                          .rows = causal(pos, 2),
+                          .rows = consecutive_rows(pos, 2),
                           .n_splits = n_splits});
   for (const int n_t : {1, 8, 9})
     trace_and_verify({.kv = {1, 72, op::KvType::f32},
                       .n_h = 6,
                       .window = kAllKeys,
-                      .rows = causal(130, n_t),
+                      .rows = consecutive_rows(130, n_t),
                       .n_splits = 4});
 }
 
@@ -59,12 +52,12 @@ TEST(AttentionSimt, SplitsOfManyTiles) {
     trace_and_verify({.kv = {1, 16, op::KvType::f16},
                       .n_h = 4,
                       .window = kAllKeys,
-                      .rows = causal(64 * 33 + 5, 2),
+                      .rows = consecutive_rows(64 * 33 + 5, 2),
                       .n_splits = n_splits});
   trace_and_verify({.kv = {1, 256, op::KvType::f16},
                     .n_h = 4,
                     .window = 512,
-                    .rows = causal(1000, 1),
+                    .rows = consecutive_rows(1000, 1),
                     .n_splits = 9});
 }
 
@@ -80,36 +73,43 @@ TEST(AttentionSimt, HeadShapes) {
           trace_and_verify({.kv = {n_kv, d, type},
                             .n_h = n_h,
                             .window = kAllKeys,
-                            .rows = causal(65 - n_t / 2, n_t)});
+                            .rows = consecutive_rows(65 - n_t / 2, n_t)});
 }
 
 TEST(AttentionSimt, LargeHeads) {
   for (const int d : {514, 1024})
     for (const int n_t : {1, 9})
       trace_and_verify(
-          {.kv = {1, d, op::KvType::f16}, .n_h = 2, .window = 3, .rows = causal(5, n_t)});
+          {.kv = {1, d, op::KvType::f16}, .n_h = 2, .window = 3, .rows = consecutive_rows(5, n_t)});
 }
 
 TEST(AttentionSimt, PositionsAtPageBorders) {
   for (const op::KvType type : kTypes)
     for (const int pos : {0, 1, 62, 63, 64, 127, 128, 191, 400})
-      trace_and_verify({.kv = {1, 32, type}, .n_h = 2, .window = kAllKeys, .rows = causal(pos, 1)});
+      trace_and_verify(
+          {.kv = {1, 32, type}, .n_h = 2, .window = kAllKeys, .rows = consecutive_rows(pos, 1)});
 }
 
 TEST(AttentionSimt, Windows) {
   for (const int window : {1, 2, 63, 64, 65, 512})
     for (const int pos : {0, 63, 64, 511, 600})
-      trace_and_verify(
-          {.kv = {1, 16, op::KvType::f16}, .n_h = 2, .window = window, .rows = causal(pos, 1)});
+      trace_and_verify({.kv = {1, 16, op::KvType::f16},
+                        .n_h = 2,
+                        .window = window,
+                        .rows = consecutive_rows(pos, 1)});
 }
 
 TEST(AttentionSimt, Prompts) {
   for (const int n_t : {1, 8, 9, 63, 64, 65, 130})
-    trace_and_verify(
-        {.kv = {1, 16, op::KvType::f16}, .n_h = 4, .window = kAllKeys, .rows = causal(0, n_t)});
+    trace_and_verify({.kv = {1, 16, op::KvType::f16},
+                      .n_h = 4,
+                      .window = kAllKeys,
+                      .rows = consecutive_rows(0, n_t)});
   for (const int n_t : {10, 70})
-    trace_and_verify(
-        {.kv = {1, 16, op::KvType::f16}, .n_h = 1, .window = 64, .rows = causal(60, n_t)});
+    trace_and_verify({.kv = {1, 16, op::KvType::f16},
+                      .n_h = 1,
+                      .window = 64,
+                      .rows = consecutive_rows(60, n_t)});
 }
 
 TEST(AttentionSimt, HeadsOverWindowBorders) {
@@ -119,7 +119,7 @@ TEST(AttentionSimt, HeadsOverWindowBorders) {
         trace_and_verify({.kv = {n_kv, 40, op::KvType::f16},
                           .n_h = n_h,
                           .window = window,
-                          .rows = causal(125, n_t)});
+                          .rows = consecutive_rows(125, n_t)});
 }
 
 // Neighbouring rows of different sequences, and more of them than are "few".
@@ -168,7 +168,7 @@ TEST(AttentionSimt, AnyAlignment) {
       trace_and_verify({.kv = {1, 72, op::KvType::f16},
                         .n_h = 3,
                         .window = kAllKeys,
-                        .rows = causal(90, n_t),
+                        .rows = consecutive_rows(90, n_t),
                         .misalign = misalign});
 }
 
@@ -180,8 +180,11 @@ TEST(AttentionSimt, NoRows) {
 // Scores so far apart that one key takes all, in the first, a middle or the last tile.
 TEST(AttentionSimt, HugeScores) {
   for (const int winner : {3, 70, 140}) {
-    AttentionOp op(
-        {.kv = {1, 16, op::KvType::f32}, .n_h = 1, .window = kAllKeys, .rows = causal(140, 1)}, 3);
+    AttentionOp op({.kv = {1, 16, op::KvType::f32},
+                    .n_h = 1,
+                    .window = kAllKeys,
+                    .rows = consecutive_rows(140, 1)},
+                   3);
     std::fill(op.q().begin(), op.q().end(), 0.0f);
     op.q()[0] = 100.0f;
     for (int key = 0; key <= 140; ++key)
@@ -195,8 +198,11 @@ TEST(AttentionSimt, NonFiniteVisibleKey) {
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()})
     for (const int key : {0, 64, 100}) {
-      AttentionOp op(
-          {.kv = {1, 16, op::KvType::f16}, .n_h = 1, .window = kAllKeys, .rows = causal(92, 9)}, 4);
+      AttentionOp op({.kv = {1, 16, op::KvType::f16},
+                      .n_h = 1,
+                      .window = kAllKeys,
+                      .rows = consecutive_rows(92, 9)},
+                     4);
       for (std::size_t t = 0; t < 9; ++t) op.q()[16 * t + 2] = 1;
       op.pages().set_k(0, key, 0, 2, bad);
       verify_simt(op);

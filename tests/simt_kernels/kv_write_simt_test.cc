@@ -8,27 +8,26 @@ namespace {
 
 constexpr op::KvType kTypes[] = {op::KvType::f16, op::KvType::f32};
 
-std::vector<op::KvRow> rows_from(int first, int n) {
-  std::vector<op::KvRow> rows;
-  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
-  return rows;
-}
-
 TEST(KvWriteSimt, HeadShapes) {
   for (const op::KvType type : kTypes)
     for (const int n_kv : {1, 3})
       for (const int d : {16, 72, 256}) {
         SCOPED_TRACE(std::to_string(n_kv) + " x " + std::to_string(d));
-        verify_simt(KvWriteOp(
-            {.kv = {n_kv, d, type}, .rows = rows_from(3, 2), .n_sequences = 1, .n_positions = 64},
-            1));
+        verify_simt(KvWriteOp({.kv = {n_kv, d, type},
+                               .rows = consecutive_rows(3, 2),
+                               .n_sequences = 1,
+                               .n_positions = 64},
+                              1));
       }
 }
 
 TEST(KvWriteSimt, PromptOverPages) {
   for (const op::KvType type : kTypes)
-    verify_simt(KvWriteOp(
-        {.kv = {1, 16, type}, .rows = rows_from(60, 70), .n_sequences = 1, .n_positions = 192}, 2));
+    verify_simt(KvWriteOp({.kv = {1, 16, type},
+                           .rows = consecutive_rows(60, 70),
+                           .n_sequences = 1,
+                           .n_positions = 192},
+                          2));
 }
 
 TEST(KvWriteSimt, Sequences) {
@@ -49,7 +48,7 @@ TEST(KvWriteSimt, NoRows) {
 TEST(KvWriteSimt, AnyAlignment) {
   for (const op::KvType type : kTypes)
     verify_simt(KvWriteOp({.kv = {1, 72, type},
-                           .rows = rows_from(9, 2),
+                           .rows = consecutive_rows(9, 2),
                            .n_sequences = 1,
                            .n_positions = 64,
                            .misalign = 3},
@@ -63,7 +62,8 @@ TEST(KvWriteSimt, ExtremeValues) {
       1e-8f, -6e-5f,    0x1.004p0f, 0x1.00cp0f};
   for (const op::KvType type : kTypes) {
     KvWriteOp op(
-        {.kv = {1, 16, type}, .rows = rows_from(1, 1), .n_sequences = 1, .n_positions = 64}, 6);
+        {.kv = {1, 16, type}, .rows = consecutive_rows(1, 1), .n_sequences = 1, .n_positions = 64},
+        6);
     for (std::size_t i = 0; i < std::size(specials); ++i) op.k()[i] = op.v()[15 - i] = specials[i];
     verify_simt(op);
   }

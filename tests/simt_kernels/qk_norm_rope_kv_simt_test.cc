@@ -8,12 +8,6 @@ namespace {
 
 constexpr op::KvType kTypes[] = {op::KvType::f16, op::KvType::f32};
 
-std::vector<op::KvRow> rows_from(int first, int n) {
-  std::vector<op::KvRow> rows;
-  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
-  return rows;
-}
-
 TEST(QkNormRopeKvSimt, HeadShapes) {
   for (const op::KvType type : kTypes)
     for (const int d : {2, 16, 72, 256})
@@ -22,7 +16,7 @@ TEST(QkNormRopeKvSimt, HeadShapes) {
                      std::to_string(d));
         verify_simt(QkNormRopeKvOp({.kv = {n_kv, d, type},
                                     .n_h = n_h,
-                                    .rows = rows_from(63, 2),
+                                    .rows = consecutive_rows(63, 2),
                                     .n_sequences = 1,
                                     .n_positions = 128},
                                    1));
@@ -33,7 +27,7 @@ TEST(QkNormRopeKvSimt, Rows) {
   for (const int n_t : {0, 1, 5, 66})
     verify_simt(QkNormRopeKvOp({.kv = {1, 16, op::KvType::f16},
                                 .n_h = 2,
-                                .rows = rows_from(0, n_t),
+                                .rows = consecutive_rows(0, n_t),
                                 .n_sequences = 1,
                                 .n_positions = 128},
                                2));
@@ -52,7 +46,7 @@ TEST(QkNormRopeKvSimt, AnyAlignment) {
   for (const op::KvType type : kTypes)
     verify_simt(QkNormRopeKvOp({.kv = {1, 72, type},
                                 .n_h = 3,
-                                .rows = rows_from(9, 2),
+                                .rows = consecutive_rows(9, 2),
                                 .n_sequences = 1,
                                 .n_positions = 64,
                                 .misalign = 3},
@@ -64,7 +58,7 @@ TEST(QkNormRopeKvSimt, NonFinite) {
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e30f}) {
     QkNormRopeKvOp op({.kv = {2, 16, op::KvType::f16},
                        .n_h = 4,
-                       .rows = rows_from(1, 3),
+                       .rows = consecutive_rows(1, 3),
                        .n_sequences = 1,
                        .n_positions = 64},
                       5);

@@ -38,12 +38,6 @@ namespace {
 
 constexpr op::KvShape kKv = {1, 32, op::KvType::f16};
 
-std::vector<op::KvRow> rows_from(int first, int n) {
-  std::vector<op::KvRow> rows;
-  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
-  return rows;
-}
-
 // In order and mixed up, with memory of its own each time: an address is reported once.
 template <class Op>
 void race(const typename Op::Shape& shape) {
@@ -58,7 +52,8 @@ TEST(Race, SimpleOps) {
   race<RmsNormOp>({.n_t = 2, .n_i = 160});
   race<QuantizeOp>({.n_t = 2, .n_i = 160});
   race<RopeOp>({.n_t = 2, .n_h = 2, .d = 16});
-  race<KvWriteOp>({.kv = kKv, .rows = rows_from(63, 2), .n_sequences = 1, .n_positions = 128});
+  race<KvWriteOp>(
+      {.kv = kKv, .rows = consecutive_rows(63, 2), .n_sequences = 1, .n_positions = 128});
   race<ResidualOp>({.n_t = 2, .n_i = 160});
   race<GegluOp>({.n_t = 2, .n_i = 160});
   race<LogSumExpOp>({.n_t = 1, .n_vocab = 300});
@@ -70,13 +65,14 @@ TEST(Race, FusedOps) {
   race<NormQuantizeOp>({.n_t = 2, .n_i = 160});
   race<ResidualNormQuantizeOp>({.n_t = 2, .n_i = 160});
   race<QkNormRopeKvOp>(
-      {.kv = kKv, .n_h = 2, .rows = rows_from(63, 2), .n_sequences = 1, .n_positions = 128});
+      {.kv = kKv, .n_h = 2, .rows = consecutive_rows(63, 2), .n_sequences = 1, .n_positions = 128});
 }
 
 TEST(Race, Attention) {
-  race<AttentionOp>({.kv = kKv, .n_h = 2, .window = 0, .rows = rows_from(70, 1)});
-  race<AttentionOp>({.kv = kKv, .n_h = 2, .window = 0, .rows = rows_from(70, 1), .n_splits = 2});
-  race<AttentionOp>({.kv = kKv, .n_h = 2, .window = 20, .rows = rows_from(60, 9)});
+  race<AttentionOp>({.kv = kKv, .n_h = 2, .window = 0, .rows = consecutive_rows(70, 1)});
+  race<AttentionOp>(
+      {.kv = kKv, .n_h = 2, .window = 0, .rows = consecutive_rows(70, 1), .n_splits = 2});
+  race<AttentionOp>({.kv = kKv, .n_h = 2, .window = 20, .rows = consecutive_rows(60, 9)});
 }
 
 TEST(Race, Matmul) {

@@ -11,16 +11,14 @@ namespace {
 constexpr op::KvShape kKv = {1, 256, op::KvType::f16};
 constexpr int kHeads = 4, kWidth = 640;
 
-std::vector<op::KvRow> causal(int first, int n) {
-  std::vector<op::KvRow> rows;
-  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
-  return rows;
-}
-
 TEST(TrafficSimt, DecodeReadsEveryKeyAndValueOnce) {
   for (const int n_splits : {1, 3}) {
-    AttentionOp op(
-        {.kv = kKv, .n_h = kHeads, .window = 0, .rows = causal(191, 1), .n_splits = n_splits}, 1);
+    AttentionOp op({.kv = kKv,
+                    .n_h = kHeads,
+                    .window = 0,
+                    .rows = consecutive_rows(191, 1),
+                    .n_splits = n_splits},
+                   1);
     const auto launches = traffic(op);
     ASSERT_EQ(launches.size(), 1u);
     for (const Buffer<std::byte>& page : op.pages().storage()) {
@@ -35,7 +33,7 @@ TEST(TrafficSimt, DecodeReadsEveryKeyAndValueOnce) {
 
 // Of the last page, what the last row does not see stays unread, up to the other half of a pair of keys.
 TEST(TrafficSimt, DecodeReadsNoUnseenKey) {
-  AttentionOp op({.kv = kKv, .n_h = kHeads, .window = 0, .rows = causal(68, 1)}, 2);
+  AttentionOp op({.kv = kKv, .n_h = kHeads, .window = 0, .rows = consecutive_rows(68, 1)}, 2);
   const auto launches = traffic(op);
   ASSERT_EQ(launches.size(), 1u);
   const std::size_t n_keys = 5, element = kKv.element_bytes(), d = 256;
@@ -46,7 +44,7 @@ TEST(TrafficSimt, DecodeReadsNoUnseenKey) {
 // The queries of a block share what it loads: a page is read once for every two rows.
 TEST(TrafficSimt, PromptSharesKeysAndValues) {
   constexpr int kRows = 16;
-  AttentionOp op({.kv = kKv, .n_h = kHeads, .window = 0, .rows = causal(127, kRows)}, 3);
+  AttentionOp op({.kv = kKv, .n_h = kHeads, .window = 0, .rows = consecutive_rows(127, kRows)}, 3);
   const auto launches = traffic(op);
   ASSERT_EQ(launches.size(), 1u);
   for (int page = 0; page < 2; ++page)
@@ -57,8 +55,12 @@ TEST(TrafficSimt, PromptSharesKeysAndValues) {
 TEST(TrafficSimt, FusedOpsAreOneLaunchWithoutConflicts) {
   NormQuantizeOp norm({.n_t = 1, .n_i = kWidth}, 4);
   ResidualNormQuantizeOp residual({.n_t = 1, .n_i = kWidth}, 5);
-  QkNormRopeKvOp qk(
-      {.kv = kKv, .n_h = kHeads, .rows = causal(100, 1), .n_sequences = 1, .n_positions = 128}, 6);
+  QkNormRopeKvOp qk({.kv = kKv,
+                     .n_h = kHeads,
+                     .rows = consecutive_rows(100, 1),
+                     .n_sequences = 1,
+                     .n_positions = 128},
+                    6);
   const auto check = [](const std::vector<simt::Statistics>& launches, std::uint64_t n_barriers) {
     ASSERT_EQ(launches.size(), 1u);
     EXPECT_EQ(launches[0].block_barriers, n_barriers);

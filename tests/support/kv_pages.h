@@ -11,6 +11,13 @@
 
 namespace engine::test {
 
+// n rows of sequence 0 from position `first` on, each seeing up to itself.
+inline std::vector<op::KvRow> consecutive_rows(int first, int n) {
+  std::vector<op::KvRow> rows;
+  for (int pos = first; pos < first + n; ++pos) rows.push_back({pos, pos, 0});
+  return rows;
+}
+
 class TestPages {
  public:
   // Room for positions 0 .. n_positions-1 of each sequence.
