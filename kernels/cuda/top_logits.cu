@@ -84,19 +84,22 @@ __global__ void __launch_bounds__(kThreads) top_logits_kernel(op::TopLogitsArgs 
   const std::ptrdiff_t t = block_index();
   const int n_parts = static_cast<int>(gridDim.y), part = static_cast<int>(blockIdx.y);
   const int size = (a.n_vocab + n_parts - 1) / n_parts, first = part * size;
-  const int n = min(size, a.n_vocab - first), n_best = min(a.k, n);
+  const int n = min(size, a.n_vocab - first);
+  const int n_ids = max(0, min(n, a.n_ids - first)), n_best = min(a.k, n_ids);
   const float* logits = a.logits + t * a.n_vocab + first;
   Rank* const parts = a.parts + t * n_parts * (a.k + 1);
   Rank* const mine = parts + static_cast<std::ptrdiff_t>(part) * (a.k + 1);
   // 1 finite?
   int is_bad = 0;
   for (int i = thread_index(); i < n; i += kThreads)
-    is_bad |= op::is_bad_logit(load_readonly(logits + i), a.masked) ? 1 : 0;
+    is_bad |= op::is_bad_logit(load_readonly(logits + i)) ? 1 : 0;
   is_bad = __syncthreads_or(is_bad);
   // 2 order
-  select(
-      n, n_best,
-      [&](int i) -> Rank { return op::logit_rank(load_readonly(logits + i), first + i); }, shared);
+  if (n_best > 0)
+    select(
+        n_ids, n_best,
+        [&](int i) -> Rank { return op::logit_rank(load_readonly(logits + i), first + i); },
+        shared);
   const int i = thread_index();
   if (i < a.k) store_global(mine + i, i < n_best ? load_shared(&shared->best[i]) : Rank{0});
   if (i == a.k) store_global(mine + i, static_cast<Rank>(is_bad));

@@ -3,6 +3,7 @@
 //
 // Division, op::exp, product. logits [n] f32, finite or minus infinity (weight +0); max is the
 // largest of them; temperature > 0. weights [n] f32; may equal logits.
+// On a device it is a part of op/sample.h.
 // Tolerance against ref (double): 2^-24 * (4 + 2 * |logits[i] - max| / temperature) * weight +
 // 2^-117: exp passes on the relative error of its argument times the argument, and underflows in
 // steps of 2^-149.
@@ -26,11 +27,3 @@ namespace engine::cpu {
 class Pool;
 void sample_weights(const op::SampleWeightsArgs&, Pool&);
 }  // namespace engine::cpu
-namespace engine::cuda {
-class Stream;
-void sample_weights(const op::SampleWeightsArgs&, Stream&);
-}  // namespace engine::cuda
-namespace engine::simt {
-class Stream;
-void sample_weights(const op::SampleWeightsArgs&, Stream&);
-}  // namespace engine::simt

@@ -1,10 +1,11 @@
 // The k best of each row's logits, and whether the row holds a number that no model should give.
 //
 // Best first: by value descending, equal values (also +0 and -0) by id ascending; NaN ranks with
-// minus infinity. non_finite[t] is 1 if a logit of the row is NaN or infinite, else 0; where
-// `masked`, minus infinity, which is then the mark of an id that must not be chosen, does not count.
+// minus infinity. Ids from n_ids on, which have no token, are not chosen. non_finite[t] is 1 if a logit
+// of the row, of such an id too, is NaN or infinite, else 0.
 //
-// logits [n_t, n_vocab] f32; ids, values [n_t, k]; 1 <= k <= min(kMaxTopLogits, n_vocab). Exact.
+// logits [n_t, n_vocab] f32; ids, values [n_t, k]; 1 <= k <= min(kMaxTopLogits, n_ids),
+// n_ids <= n_vocab. Exact.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,7 @@ struct TopLogitsArgs {
   std::int32_t* ids;          // [n_t, k]
   float* values;              // [n_t, k], as in logits
   std::uint32_t* non_finite;  // [n_t]
-  int n_t, n_vocab, k;
-  bool masked;
+  int n_t, n_vocab, n_ids, k;
   // Device backends only.
   std::uint64_t* parts = nullptr;     // [n_t, kTopLogitsParts, k + 1]
   std::uint32_t* arrivals = nullptr;  // [n_t], 0 before the first call; a call leaves them 0
@@ -44,9 +44,8 @@ ENGINE_HD inline int id_of_rank(std::uint64_t rank) {
   return static_cast<int>(0xFFFFFFFFu - static_cast<std::uint32_t>(rank));
 }
 
-ENGINE_HD inline bool is_bad_logit(float logit, bool masked) {
-  const auto bits = static_cast<std::uint32_t>(Scalar::bits(logit));
-  return (bits & 0x7F800000u) == 0x7F800000u && !(masked && bits == 0xFF800000u);
+ENGINE_HD inline bool is_bad_logit(float logit) {
+  return (static_cast<std::uint32_t>(Scalar::bits(logit)) & 0x7F800000u) == 0x7F800000u;
 }
 
 }  // namespace engine::op

@@ -12,12 +12,11 @@ void top_logits(const op::TopLogitsArgs& a) {
   for (int t = 0; t < a.n_t; ++t) {
     const float* logits = a.logits + std::ptrdiff_t{t} * a.n_vocab;
     // 1 finite?
-    a.non_finite[t] = std::any_of(logits, logits + a.n_vocab, [&](float v) {
-      return !std::isfinite(v) && !(a.masked && v == kLowest);
-    });
+    a.non_finite[t] =
+        std::any_of(logits, logits + a.n_vocab, [](float v) { return !std::isfinite(v); });
     // 2 order
     std::vector<std::int32_t> ids;
-    for (int i = 0; i < a.n_vocab; ++i) ids.push_back(i);
+    for (int i = 0; i < a.n_ids; ++i) ids.push_back(i);
     const auto value = [&](std::int32_t id) {
       return std::isnan(logits[id]) ? kLowest : logits[id];
     };

@@ -29,7 +29,7 @@ int main() {
 #include "tests/support/ops/residual_op.h"
 #include "tests/support/ops/rmsnorm_op.h"
 #include "tests/support/ops/rope_op.h"
-#include "tests/support/ops/sample_weights_op.h"
+#include "tests/support/ops/sample_op.h"
 #include "tests/support/ops/top_logits_op.h"
 #include "tests/support/simt_suite.h"
 
@@ -57,7 +57,7 @@ TEST(Race, SimpleOps) {
   race<ResidualOp>({.n_t = 2, .n_i = 160});
   race<GegluOp>({.n_t = 2, .n_i = 160});
   race<LogSumExpOp>({.n_t = 1, .n_vocab = 300});
-  race<SampleWeightsOp>({.n = 300});
+  race<SampleOp>({.n_t = 2, .k = 40});
   race<TopLogitsOp>({.n_t = 1, .n_vocab = 300, .k = 5});
 }
 

@@ -69,15 +69,13 @@ TEST(TopLogitsSimt, ZerosOfBothSignsAreEqual) {
 }
 
 TEST(TopLogitsSimt, ReportsWhatIsNotFinite) {
-  for (const bool masked : {false, true})
+  for (const int n_ids : {3000, 1200})
     for (const float bad : {kNan, -kNan, kInfinity, -kInfinity})
       for (const std::size_t at : {0u, 1500u, 2999u}) {
-        TopLogitsOp op({.n_t = 3, .n_vocab = 3000, .k = 4, .masked = masked}, 5);
+        TopLogitsOp op({.n_t = 3, .n_vocab = 3000, .k = 4, .n_ids = n_ids}, 5);
         op.logits()[3000 + at] = bad;
         verify(op);
-        EXPECT_EQ(op.non_finite(0), 0u);
-        EXPECT_EQ(op.non_finite(1), masked && bad == -kInfinity ? 0u : 1u);
-        EXPECT_EQ(op.non_finite(2), 0u);
+        for (int t = 0; t < 3; ++t) EXPECT_EQ(op.non_finite(t), t == 1 ? 1u : 0u);
       }
 }
 
@@ -89,9 +87,18 @@ TEST(TopLogitsSimt, LargestAndSmallestNumbers) {
   verify(op);
 }
 
-// More masked ids than others: the rest of the k are masked ones.
-TEST(TopLogitsSimt, MostlyMasked) {
-  TopLogitsOp op({.n_t = 1, .n_vocab = 3000, .k = 64, .masked = true}, 7);
+TEST(TopLogitsSimt, IdsWithoutATokenAreNotChosen) {
+  for (const int n_ids : {64, 65, 1023, 1024, 1025, 2999}) {
+    TopLogitsOp op({.n_t = 2, .n_vocab = 3000, .k = 64, .n_ids = n_ids}, 7);
+    for (int i = n_ids; i < 3000; ++i) op.logits()[static_cast<std::size_t>(i)] = 100;
+    verify(op);
+    for (int i = 0; i < 64; ++i) EXPECT_LT(op.id(0, i), n_ids);
+  }
+}
+
+// Fewer numbers than places: minus infinities fill the rest.
+TEST(TopLogitsSimt, MostlyInfinite) {
+  TopLogitsOp op({.n_t = 1, .n_vocab = 3000, .k = 64}, 7);
   for (std::size_t i = 0; i < 3000; ++i)
     if (i % 100 != 99) op.logits()[i] = -kInfinity;
   op.logits()[50] = kNan;

@@ -12,7 +12,7 @@ class TopLogitsOp {
  public:
   struct Shape {
     int n_t, n_vocab, k;
-    bool masked = false;
+    int n_ids = 0;             // 0: n_vocab
     std::size_t misalign = 0;  // of the logits
   };
 
@@ -66,8 +66,8 @@ class TopLogitsOp {
             non_finite_.data() + first,
             n,
             shape_.n_vocab,
+            shape_.n_ids == 0 ? shape_.n_vocab : shape_.n_ids,
             shape_.k,
-            shape_.masked,
             parts_.data() + count(first, op::kTopLogitsParts, shape_.k + 1),
             arrivals_.data() + first};
   }
