@@ -13,4 +13,8 @@ constexpr std::size_t align_up(std::size_t n, std::size_t alignment) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
+constexpr std::size_t align_down(std::size_t n, std::size_t alignment) {
+  return n / alignment * alignment;
+}
+
 }  // namespace engine

@@ -14,9 +14,8 @@ namespace {
 
 using Impl = SessionAccess::Impl;
 
-// Rows whose logits are computed together before they go to their sessions: more would only need
-// more memory.
-constexpr std::size_t kHeadRows = 16;
+// Rows whose logits are computed together before they go to their sessions.
+constexpr std::size_t kHeadRows = Backend::kMostHeadRows;
 
 Status of_session(std::size_t i, const Status& status) {
   return Status(status.code(), "session " + std::to_string(i) + ": " + status.message());
@@ -62,7 +61,9 @@ class BatchStep {
                                                 std::to_string(model_.most_rows()));
     ENGINE_TRY(lock());
     ENGINE_TRY(check());
-    return sessions_[0]->on_pool([&] { return evaluate(); });
+    Status status = sessions_[0]->on_pool([&] { return evaluate(); });
+    for (Impl* session : sessions_) session->note_failure(status);
+    return status;
   }
 
  private:
@@ -78,6 +79,7 @@ class BatchStep {
   Status check() const {
     for (std::size_t i = 0; i < sessions_.size(); ++i) {
       const Impl& session = *sessions_[i];
+      if (!session.broken.ok()) return of_session(i, session.broken);
       if (&session.shared != &model_)
         return invalid_session(i, "is of another model than session 0");
       if (session.cache.shape().type != sessions_[0]->cache.shape().type)
@@ -93,7 +95,7 @@ class BatchStep {
     for (std::size_t i = 0; i < sessions_.size(); ++i) {
       sessions_[i]->make_room(1);
       sessions_[i]->logits.resize(static_cast<std::size_t>(model_.config.n_vocab));
-      const Status status = sessions_[i]->cache.reserve(sessions_[i]->n_past() + 1);
+      const Status status = sessions_[i]->reserve(1);
       if (!status.ok()) return of_session(i, status);
     }
     return {};
@@ -117,12 +119,15 @@ class BatchStep {
       rows.push_back({pos, pos, static_cast<int>(i)});
     }
     ENGINE_TRY(model_.run_layers(tokens_, caches_, static_cast<int>(tokens_.size())));
-    ENGINE_ASSIGN(hidden_, model_.backend->hidden_rows());
+    hidden_ = model_.backend->hidden_rows();
     ENGINE_TRY(check_cancelled());
     for (std::size_t first = 0; first < sessions_.size(); first += kHeadRows)
       ENGINE_TRY(compute_logits(first, std::min(kHeadRows, sessions_.size() - first)));
+    for (std::size_t i = 0; i < sessions_.size(); ++i)
+      model_.backend->keep_hidden(hidden_row(i), sessions_[i]->hidden());
+    ENGINE_TRY(model_.backend->wait());
     for (std::size_t i = 0; i < sessions_.size(); ++i) {
-      sessions_[i]->commit(tokens_.subspan(i, 1), hidden_row(i));
+      sessions_[i]->commit(tokens_.subspan(i, 1));
       sessions_[i]->logits_valid = true;
     }
     return {};

@@ -1,5 +1,7 @@
 #include "engine/cpu_backend.h"
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "engine/cpu_ops.h"
@@ -21,6 +23,7 @@ class CpuBackend : public Backend {
            (pool_.n_threads() == 1 ? " thread" : " threads");
   }
 
+  int most_rows() const override { return std::numeric_limits<int>::max(); }
   KvMemory& kv_memory() override { return memory_; }
 
   Status run_layers(std::span<const std::int32_t> tokens, std::span<const op::KvRow> rows,
@@ -44,7 +47,9 @@ class CpuBackend : public Backend {
     return {};
   }
 
-  Result<const float*> hidden_rows() override { return state_.get().x; }
+  const float* hidden_rows() const override { return state_.get().x; }
+  void keep_hidden(const float* row, float* to) override { std::copy_n(row, config_.d_model, to); }
+  Status wait() override { return {}; }
 
   Status run_head(const float* hidden, int n_rows, float* logits) override {
     ENGINE_TRY(state_.reserve(config_, n_rows));

@@ -1,240 +1,354 @@
 #include "engine/cuda_backend.h"
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/align.h"
+#include "engine/arena.h"
 #include "engine/cuda_ops.h"
 #include "engine/cuda_weights.h"
 #include "engine/forward.h"
 #include "engine/kv_cache.h"
+#include "engine/placer.h"
 #include "gguf/no_throw.h"
 
 namespace engine::ENGINE_DEVICE_NS {
 namespace {
 
-constexpr std::size_t kMostSplitRows = 8;  // more have blocks enough without
-constexpr int kMostSplits = 64;            // blocks of a (row, KV head)
+constexpr int kMostRows = 512;                                  // of a pass
+constexpr int kMostSplitRows = 8;                               // more have blocks enough without
+constexpr int kMostSplits = 64;                                 // blocks of a (row, KV head)
+constexpr std::size_t kMostSplitBytes = std::size_t{64} << 20;  // of partial attention results
+constexpr int kDefaultSequences = 4;  // of full length, that the KV memory holds
+constexpr std::size_t kLeastKvBytes = std::size_t{16} << 20;
 
-// Device memory that grows when more is asked for.
-class Scratch {
- public:
-  explicit Scratch(Runtime& runtime) : runtime_(runtime) {}
+constexpr std::size_t pages_for(int n) {
+  return (static_cast<std::size_t>(n) + op::kPage - 1) / op::kPage;
+}
 
-  // At least n bytes; what they held is lost when they have to grow. Errors: out_of_memory.
-  Result<std::byte*> reserve(std::size_t n) {
-    if (n > n_bytes_) {
-      n_bytes_ = 0;
-      memory_.reset();  // before more is asked for
-      ENGINE_ASSIGN(memory_, runtime_.allocate(n));
-      n_bytes_ = n;
-    }
-    return memory_.get();
-  }
-
- private:
-  Runtime& runtime_;
-  Slab memory_;
-  std::size_t n_bytes_ = 0;
+// The device memory of passes, taken once. What kernels are to find written is not here, but in Parameters.
+struct Scratch {
+  State state;
+  float* logits;  // [kMostHeadRows, n_vocab]
+  // Of top_logits() and sample().
+  std::uint64_t* parts;
+  std::int32_t* ids;
+  float* values;
+  std::uint32_t* non_finite;
+  op::Choice* choice;
+  float* splits;  // partial attention results
 };
 
-// What a pass is told, assembled on the host and uploaded as one piece.
-class Parameters {
- public:
-  // Room for n elements; returns where they begin.
-  template <class T>
-  std::size_t take(std::size_t n) {
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + align_up(n * sizeof(T), kDeviceAlignment));
-    return at;
-  }
-  template <class T>
-  T* host(std::size_t at) {
-    return reinterpret_cast<T*>(bytes_.data() + at);
-  }
-  template <class T>
-  std::size_t copy(std::span<const T> values) {
-    const std::size_t at = take<T>(values.size());
-    std::copy(values.begin(), values.end(), host<T>(at));
-    return at;
-  }
-  void clear() { bytes_.clear(); }
-  std::span<const std::byte> bytes() const { return bytes_; }
+Scratch place_scratch(const Config& c, std::size_t split_bytes, Placer& placer) {
+  const auto n_vocab = static_cast<std::size_t>(c.n_vocab);
+  Scratch s;
+  s.state = place_state(c, kMostRows, placer);
+  s.logits = placer.take<float>(Backend::kMostHeadRows * n_vocab);
+  s.parts = placer.take<std::uint64_t>(op::kTopLogitsParts * (op::kMaxTopLogits + 1));
+  s.ids = placer.take<std::int32_t>(op::kMaxTopLogits);
+  s.values = placer.take<float>(op::kMaxTopLogits);
+  s.non_finite = placer.take<std::uint32_t>(1);
+  s.choice = placer.take<op::Choice>(1);
+  s.splits = placer.take<float>(split_bytes / sizeof(float));
+  return s;
+}
 
- private:
-  std::vector<std::byte> bytes_;
+// Bytes of the partial results of a row whose keys lie in so many tiles.
+std::size_t split_bytes(const Config& c, std::size_t n_tiles) {
+  return static_cast<std::size_t>(c.n_heads) * n_tiles *
+         (static_cast<std::size_t>(c.head_dim) + 2) * sizeof(float);
+}
+
+// What a pass is told: the same pieces in host memory, where they are written, and on the device. For the
+// same numbers of rows and sequences they lie at the same addresses; only the lists' ends move.
+struct Parameters {
+  std::int32_t* tokens;               // [n_rows]
+  op::KvRow* rows;                    // [n_rows]
+  RopeTable rope_global, rope_local;  // [n_rows, head_dim / 2]
+  std::byte* const** tables;          // [n_layers, n_sequences], of lists of pages
+  std::byte** pages;                  // [n_pages], the lists
 };
 
-template <class T>
-const T* device(const std::byte* base, std::size_t at) {
-  return reinterpret_cast<const T*>(base + at);
+Parameters place_parameters(const Config& c, std::size_t n_rows, std::size_t n_sequences,
+                            std::size_t n_pages, Placer& placer) {
+  const auto half = static_cast<std::size_t>(c.head_dim) / 2;
+  Parameters p;
+  p.tokens = placer.take<std::int32_t>(n_rows);
+  p.rows = placer.take<op::KvRow>(n_rows);
+  for (RopeTable* table : {&p.rope_global, &p.rope_local}) {
+    table->cos = placer.take<float>(n_rows * half);
+    table->sin = placer.take<float>(n_rows * half);
+  }
+  p.tables = placer.take<std::byte* const*>(static_cast<std::size_t>(c.n_layers) * n_sequences);
+  p.pages = placer.take<std::byte*>(n_pages);
+  return p;
+}
+
+// The same for every pass.
+struct Controls {
+  unsigned* attention_arrivals;  // [kMostSplitRows, n_heads]; 0 between passes
+  std::uint32_t* top_arrivals;   // [1]; likewise
+  op::Draw* draw;                // of choose()
+};
+
+Controls place_controls(const Config& c, Placer& placer) {
+  Controls controls;
+  controls.attention_arrivals =
+      placer.take<unsigned>(kMostSplitRows * static_cast<std::size_t>(c.n_heads));
+  controls.top_arrivals = placer.take<std::uint32_t>(1);
+  controls.draw = placer.take<op::Draw>(1);
+  return controls;
+}
+
+// Page-list entries of all sequences that a KV memory of so many bytes can hold, at most: each entry's
+// positions have a page in every global layer.
+std::size_t most_pages(const Config& c, std::size_t kv_bytes) {
+  const auto n_layers = static_cast<std::size_t>(c.n_layers);
+  const auto n_global =
+      static_cast<std::size_t>(std::count(c.is_local.begin(), c.is_local.end(), false));
+  const std::size_t all = kMostRows * pages_for(c.n_ctx_train);
+  if (n_global == 0) return n_layers * all;
+  const op::KvShape smallest = {c.n_kv_heads, c.head_dim, op::KvType::f16};
+  return n_layers * std::min(all, kv_bytes / (smallest.page_bytes() * n_global));
 }
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(std::unique_ptr<Runtime> runtime, const Config& config, DeviceWeights weights)
-      : runtime_(std::move(runtime)),
+  CudaBackend(std::unique_ptr<Runtime> runtime, const Config& config, cpu::Pool& pool,
+              DeviceWeights weights)
+      : pool_(pool),
+        runtime_(std::move(runtime)),
         config_(config),
         weights_(std::move(weights)),
-        angles_(config),
-        state_memory_(*runtime_),
-        parameter_memory_(*runtime_),
-        head_memory_(*runtime_),
-        split_memory_(*runtime_) {}
+        angles_(config) {}
+  // On the thread of all other work, if it is still there.
+  ~CudaBackend() override {
+    (void)pool_.run([this] { give_back(); });
+    give_back();
+  }
+
+  // Takes all memory that serving needs. Errors: out_of_memory, device.
+  Status take_memory(std::size_t kv_bytes) {
+    const std::size_t tiles = std::bit_ceil(pages_for(config_.n_ctx_train));
+    split_bytes_ = std::clamp(kMostSplitBytes, split_bytes(config_, tiles),
+                              kMostSplitRows * split_bytes(config_, tiles));
+    Placer scratch(nullptr), parameters(nullptr), controls(nullptr);
+    place_scratch(config_, split_bytes_, scratch);
+    ENGINE_ASSIGN(scratch_memory_, runtime_->allocate(scratch.n_bytes()));
+    Placer placer(scratch_memory_.get());
+    scratch_ = place_scratch(config_, split_bytes_, placer);
+
+    place_controls(config_, controls);
+    ENGINE_ASSIGN(control_memory_, runtime_->allocate(controls.n_bytes()));
+    ENGINE_ASSIGN(host_controls_, runtime_->allocate_host(sizeof(HostControls)));
+    Placer control_placer(control_memory_.get());
+    controls_ = place_controls(config_, control_placer);
+    zeros_.resize(controls.n_bytes());
+
+    if (kv_bytes == 0) kv_bytes = default_kv_bytes();
+    place_parameters(config_, kMostRows, kMostRows, most_pages(config_, kv_bytes), parameters);
+    parameter_bytes_ = parameters.n_bytes();
+    ENGINE_ASSIGN(parameter_memory_, runtime_->allocate(parameter_bytes_));
+    ENGINE_ASSIGN(host_parameters_, runtime_->allocate_host(parameter_bytes_));
+
+    ENGINE_ASSIGN(Slab kv, runtime_->allocate(kv_bytes));
+    kv_memory_.emplace("the KV memory (ModelOptions::kv_bytes)", std::move(kv), kv_bytes);
+    return {};
+  }
 
   std::string name() const override { return runtime_->name(); }
-  KvMemory& kv_memory() override { return *runtime_; }
+  int most_rows() const override { return kMostRows; }
+  KvMemory& kv_memory() override { return *kv_memory_; }
 
   Status run_layers(std::span<const std::int32_t> tokens, std::span<const op::KvRow> rows,
                     std::span<const KvCache* const> caches, int n_wanted) override {
-    n_rows_ = static_cast<int>(rows.size());
-    n_wanted_ = n_wanted;
-    ENGINE_TRY(reserve_state(n_rows_));
-    ENGINE_TRY(split_attention(rows));
-    ENGINE_ASSIGN(const Batch batch, upload_batch(tokens, rows, caches));
+    ENGINE_TRY(prepare());
+    split_attention(rows);
+    ENGINE_ASSIGN(const Batch batch, send_batch(tokens, rows, caches, n_wanted));
     CudaOps ops{runtime_->stream()};
-    embed(ops, config_, weights_.tensors, batch, state_);
-    layers(ops, config_, weights_.tensors, batch, state_, 0, weights_.tensors.layers.size());
+    embed(ops, config_, weights_.tensors, batch, scratch_.state);
+    layers(ops, config_, weights_.tensors, batch, scratch_.state, 0,
+           weights_.tensors.layers.size());
     return {};
   }
 
-  Result<const float*> hidden_rows() override {
-    const std::size_t width = static_cast<std::size_t>(config_.d_model);
-    hidden_.resize(static_cast<std::size_t>(n_rows_) * width);
-    const std::size_t first = static_cast<std::size_t>(n_rows_ - n_wanted_) * width;
-    ENGINE_TRY(download(hidden_.data() + first, state_.x + first,
-                        (hidden_.size() - first) * sizeof(float)));
-    return hidden_.data();
+  const float* hidden_rows() const override { return scratch_.state.x; }
+  void keep_hidden(const float* row, float* to) override {
+    is_busy_ = true;
+    runtime_->copy(to, row, static_cast<std::size_t>(config_.d_model) * sizeof(float));
   }
+  Status wait() override { return finished(runtime_->wait()); }
 
   Status run_head(const float* hidden, int n_rows, float* logits) override {
-    ENGINE_TRY(reserve_state(n_rows));
-    const auto n = static_cast<std::size_t>(n_rows);
-    const std::size_t hidden_bytes = n * static_cast<std::size_t>(config_.d_model) * sizeof(float),
-                      logits_bytes = n * static_cast<std::size_t>(config_.n_vocab) * sizeof(float),
-                      logits_at = align_up(hidden_bytes, kDeviceAlignment);
-    ENGINE_ASSIGN(std::byte* const memory, head_memory_.reserve(logits_at + logits_bytes));
-    auto* device_logits = reinterpret_cast<float*>(memory + logits_at);
-    runtime_->upload(memory, hidden, hidden_bytes);
-    CudaOps ops{runtime_->stream()};
-    head(ops, config_, weights_.tensors, device<float>(memory, 0), n_rows, state_, device_logits);
-    return download(logits, device_logits, logits_bytes);
+    head_of(hidden, n_rows);
+    return download(logits, scratch_.logits,
+                    static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(config_.n_vocab) *
+                        sizeof(float));
+  }
+
+  int most_candidates() const override { return op::kMaxTopLogits; }
+  Result<op::Choice> choose(const float* hidden_row, int k, int n_ids,
+                            const op::Draw& draw) override {
+    HostControls& host = *reinterpret_cast<HostControls*>(host_controls_.get());
+    host.draw = draw;
+    runtime_->send(reinterpret_cast<std::byte*>(controls_.draw), &host.draw, sizeof host.draw);
+    head_of(hidden_row, 1);
+    const Scratch& s = scratch_;
+    Stream& stream = runtime_->stream();
+    top_logits({s.logits, s.ids, s.values, s.non_finite, 1, config_.n_vocab, n_ids, k, s.parts,
+                controls_.top_arrivals},
+               stream);
+    sample({s.values, s.ids, s.non_finite, controls_.draw, s.choice, 1, k}, stream);
+    ENGINE_TRY(download(&host.choice, s.choice, sizeof host.choice));
+    return host.choice;
   }
 
  private:
-  Status reserve_state(int n_rows) {
-    if (n_rows <= n_state_rows_) return {};
-    n_state_rows_ = 0;
-    ENGINE_ASSIGN(std::byte* const memory, state_memory_.reserve(state_bytes(config_, n_rows)));
-    n_state_rows_ = n_rows;
-    state_ = place_state(config_, n_rows, memory);
-    return {};
+  struct HostControls {
+    op::Draw draw;
+    op::Choice choice;
+  };
+
+  void give_back() {
+    kv_memory_.reset();
+    for (Slab* slab : {&scratch_memory_, &control_memory_, &host_controls_, &parameter_memory_,
+                       &host_parameters_, &weights_.memory})
+      slab->reset();
+    runtime_.reset();
   }
 
-  // A pass that failed may have left arrivals uncounted: the next one makes new ones.
-  Status download(void* to, const void* from, std::size_t n) {
-    Status status = runtime_->download(to, from, n);
-    if (!status.ok()) arrivals_.reset();
+  std::size_t default_kv_bytes() const {
+    const std::size_t wanted =
+        kDefaultSequences * KvCache::most_bytes(config_, op::KvType::f16, kMostRows);
+    return align_down(std::min(std::max(wanted, kLeastKvBytes), runtime_->free_bytes() / 2),
+                      kDeviceAlignment);
+  }
+
+  // Before a pass: nothing else is at work, and what kernels count with is 0.
+  Status prepare() {
+    if (is_busy_) ENGINE_TRY(wait());
+    is_busy_ = true;
+    if (has_counters_) return {};
+    runtime_->upload(control_memory_.get(), zeros_.data(), zeros_.size());
+    has_counters_ = true;
+    return {};
+  }
+  // A pass that failed may have left counters that are not 0.
+  Status finished(Status status) {
+    is_busy_ = false;
+    if (!status.ok()) has_counters_ = false;
     return status;
   }
+  Status download(void* to, const void* from, std::size_t n) {
+    return finished(runtime_->download(to, from, n));
+  }
 
-  // Blocks of their own for the tiles of a decode step's rows; a prompt's have work enough.
-  Status split_attention(std::span<const op::KvRow> rows) {
-    state_.attention_split = {};
+  void head_of(const float* hidden, int n_rows) {
+    is_busy_ = true;
+    CudaOps ops{runtime_->stream()};
+    head(ops, config_, weights_.tensors, hidden, n_rows, scratch_.state, scratch_.logits);
+  }
+
+  // Blocks of their own for the tiles of a decode step's rows; a prompt's have work enough. Rounded up,
+  // so that most steps launch what the one before has launched.
+  void split_attention(std::span<const op::KvRow> rows) {
+    scratch_.state.attention_split = {};
     int last = 0;
     for (const op::KvRow& row : rows) last = std::max(last, row.attend_until);
-    const int max_tiles = last / op::kPage + 1;
-    if (rows.size() > kMostSplitRows || max_tiles == 1) return {};
-    const std::size_t n_heads = rows.size() * static_cast<std::size_t>(config_.n_heads),
-                      n_sums = n_heads * static_cast<std::size_t>(max_tiles) * 2,
-                      n_values = n_heads * static_cast<std::size_t>(max_tiles) *
-                                 static_cast<std::size_t>(config_.head_dim);
-    if (arrivals_ == nullptr) {  // zero before the first call, and kernels leave them so
-      const std::vector<unsigned> zeros(kMostSplitRows * static_cast<std::size_t>(config_.n_heads));
-      ENGINE_ASSIGN(arrivals_, runtime_->allocate(zeros.size() * sizeof zeros[0]));
-      runtime_->upload(arrivals_.get(), zeros.data(), zeros.size() * sizeof zeros[0]);
-    }
-    ENGINE_ASSIGN(std::byte* const memory,
-                  split_memory_.reserve((n_sums + n_values) * sizeof(float)));
-    auto* const floats = reinterpret_cast<float*>(memory);
-    state_.attention_split = {std::min(max_tiles, kMostSplits), max_tiles, floats, floats + n_sums,
-                              reinterpret_cast<unsigned*>(arrivals_.get())};
-    return {};
+    const std::size_t max_tiles = std::bit_ceil(pages_for(last + 1)),
+                      n_heads = rows.size() * static_cast<std::size_t>(config_.n_heads);
+    if (rows.size() > kMostSplitRows || max_tiles == 1 ||
+        rows.size() * split_bytes(config_, max_tiles) > split_bytes_)
+      return;
+    const int n_tiles = static_cast<int>(max_tiles);
+    scratch_.state.attention_split = {std::min(n_tiles, kMostSplits), n_tiles, scratch_.splits,
+                                      scratch_.splits + n_heads * max_tiles * 2,
+                                      controls_.attention_arrivals};
   }
 
   // The batch with everything it points to on the device.
-  Result<Batch> upload_batch(std::span<const std::int32_t> tokens, std::span<const op::KvRow> rows,
-                             std::span<const KvCache* const> caches) {
-    // 1 rows and their angles
-    const std::size_t half = static_cast<std::size_t>(config_.head_dim) / 2,
-                      n_angles = rows.size() * half;
-    parameters_.clear();
-    const std::size_t tokens_at = parameters_.copy(tokens), rows_at = parameters_.copy(rows);
-    std::size_t angles_at[4];
-    for (std::size_t& at : angles_at) at = parameters_.take<float>(n_angles);
-    const auto angles = [&](int i) { return parameters_.host<float>(angles_at[i]); };
-    angles_.fill(rows, 0, static_cast<int>(rows.size()), {angles(0), angles(1)},
-                 {angles(2), angles(3)});
-
-    // 2 page tables: [n_layers, n_sequences] pointers to lists of pages
-    const auto n_layers = static_cast<std::size_t>(config_.n_layers);
-    const std::size_t tables_at = parameters_.take<std::byte*>(n_layers * caches.size());
-    lists_at_.clear();
-    for (std::size_t l = 0; l < n_layers; ++l)
-      for (const KvCache* cache : caches)
-        lists_at_.push_back(parameters_.copy(cache->pages(static_cast<int>(l))));
-
-    // 3 addresses, once the memory is known
-    ENGINE_ASSIGN(std::byte* const memory, parameter_memory_.reserve(parameters_.bytes().size()));
-    for (std::size_t i = 0; i < lists_at_.size(); ++i)
-      parameters_.host<std::byte*>(tables_at)[i] = memory + lists_at_[i];
-    runtime_->upload(memory, parameters_.bytes().data(), parameters_.bytes().size());
-    pages_.clear();
-    for (std::size_t l = 0; l < n_layers; ++l)
-      pages_.push_back({device<std::byte* const*>(memory, tables_at) + l * caches.size()});
-    const auto table = [&](int i) { return reinterpret_cast<float*>(memory + angles_at[i]); };
-    state_.rope_global = {table(0), table(1)};
-    state_.rope_local = {table(2), table(3)};
-    return Batch{{device<std::int32_t>(memory, tokens_at), tokens.size()},
-                 {device<op::KvRow>(memory, rows_at), rows.size()},
+  Result<Batch> send_batch(std::span<const std::int32_t> tokens, std::span<const op::KvRow> rows,
+                           std::span<const KvCache* const> caches, int n_wanted) {
+    // 1 where things lie
+    const int n_layers = config_.n_layers;
+    std::size_t n_pages = 0;
+    for (const KvCache* cache : caches)
+      for (int l = 0; l < n_layers; ++l) n_pages += cache->pages(l).size();
+    const auto place = [&](const Slab& memory, std::size_t& n_bytes) {
+      Placer placer(memory.get());
+      const Parameters p = place_parameters(config_, rows.size(), caches.size(), n_pages, placer);
+      n_bytes = placer.n_bytes();
+      return p;
+    };
+    std::size_t n_bytes = 0;
+    const Parameters host = place(host_parameters_, n_bytes),
+                     device = place(parameter_memory_, n_bytes);
+    if (rows.size() > kMostRows || n_bytes > parameter_bytes_)
+      return Status(Code::internal, "a pass of " + std::to_string(n_bytes) +
+                                        " bytes of parameters, expected at most " +
+                                        std::to_string(parameter_bytes_));
+    // 2 rows and their angles
+    std::copy(tokens.begin(), tokens.end(), host.tokens);
+    std::copy(rows.begin(), rows.end(), host.rows);
+    angles_.fill(rows, 0, static_cast<int>(rows.size()), host.rope_global, host.rope_local);
+    // 3 pages
+    std::size_t at = 0, table = 0;
+    kv_pages_.clear();
+    for (int l = 0; l < n_layers; ++l) {
+      kv_pages_.push_back({device.tables + table});
+      for (const KvCache* cache : caches) {
+        host.tables[table++] = device.pages + at;
+        at = static_cast<std::size_t>(
+            std::copy(cache->pages(l).begin(), cache->pages(l).end(), host.pages + at) -
+            host.pages);
+      }
+    }
+    runtime_->send(parameter_memory_.get(), host_parameters_.get(), n_bytes);
+    scratch_.state.rope_global = device.rope_global;
+    scratch_.state.rope_local = device.rope_local;
+    return Batch{{device.tokens, tokens.size()},
+                 {device.rows, rows.size()},
                  caches.front()->shape(),
-                 pages_,
-                 n_wanted_};
+                 kv_pages_,
+                 n_wanted};
   }
 
+  cpu::Pool& pool_;
   std::unique_ptr<Runtime> runtime_;
   const Config& config_;
   DeviceWeights weights_;
   RopeAngles angles_;
-  Scratch state_memory_, parameter_memory_, head_memory_, split_memory_;
-  Slab arrivals_;  // of attention splits
-  State state_ = {};
-  int n_state_rows_ = 0;
-  int n_rows_ = 0, n_wanted_ = 0;  // of the last run_layers()
-  Parameters parameters_;
-  std::vector<std::size_t> lists_at_;  // [n_layers, n_sequences], of page lists in the parameters
-  std::vector<op::KvPages> pages_;     // [n_layers]
-  std::vector<float> hidden_;
+  Slab scratch_memory_, control_memory_, host_controls_, parameter_memory_, host_parameters_;
+  std::optional<Arena> kv_memory_;
+  Scratch scratch_ = {};
+  Controls controls_ = {};
+  std::size_t split_bytes_ = 0, parameter_bytes_ = 0;
+  std::vector<std::byte> zeros_;       // of the controls
+  bool has_counters_ = false;          // the controls' are 0
+  bool is_busy_ = false;               // something was begun and not waited for
+  std::vector<op::KvPages> kv_pages_;  // [n_layers]
 };
 
 // On one of the pool's threads, as all work of the backend. open: Result<std::unique_ptr<Runtime>>().
 template <class Open>
 Result<std::unique_ptr<Backend>> load_backend(const Open& open, const Config& config,
                                               const gguf::Reader& file, const TensorTable& table,
-                                              cpu::Pool& pool,
-                                              const Weights::LoadOptions& options) {
-  std::unique_ptr<Backend> backend;
+                                              cpu::Pool& pool, const Weights::LoadOptions& options,
+                                              std::size_t kv_bytes) {
+  std::unique_ptr<CudaBackend> backend;
   const auto load = [&]() -> Status {
     ENGINE_ASSIGN(std::unique_ptr<Runtime> runtime, open());
     ENGINE_ASSIGN(DeviceWeights weights, load_device_weights(*runtime, file, table, pool, options));
-    backend = std::make_unique<CudaBackend>(std::move(runtime), config, std::move(weights));
-    return {};
+    backend = std::make_unique<CudaBackend>(std::move(runtime), config, pool, std::move(weights));
+    return backend->take_memory(kv_bytes);
   };
   Status status;
   ENGINE_TRY(pool.run([&] { status = no_throw(load); }));
   ENGINE_TRY(std::move(status));
-  return backend;
+  return std::unique_ptr<Backend>(std::move(backend));
 }
 
 }  // namespace
@@ -245,19 +359,21 @@ namespace engine {
 #if defined(ENGINE_DEVICE_SIMT)
 Result<std::unique_ptr<Backend>> load_simt_backend(const Config& config, const gguf::Reader& file,
                                                    const TensorTable& table, cpu::Pool& pool,
-                                                   const Weights::LoadOptions& options) {
+                                                   const Weights::LoadOptions& options,
+                                                   std::size_t kv_bytes) {
   const auto open = []() -> Result<std::unique_ptr<simt::Runtime>> {
     return std::make_unique<simt::Runtime>(simt::RuntimeOptions());
   };
-  return simt::load_backend(open, config, file, table, pool, options);
+  return simt::load_backend(open, config, file, table, pool, options, kv_bytes);
 }
 #else
 Result<std::unique_ptr<Backend>> load_cuda_backend(std::string_view card, const Config& config,
                                                    const gguf::Reader& file,
                                                    const TensorTable& table, cpu::Pool& pool,
-                                                   const Weights::LoadOptions& options) {
+                                                   const Weights::LoadOptions& options,
+                                                   std::size_t kv_bytes) {
   const auto open = [&] { return cuda::Runtime::open(card, cuda::cuda_calls()); };
-  return cuda::load_backend(open, config, file, table, pool, options);
+  return cuda::load_backend(open, config, file, table, pool, options, kv_bytes);
 }
 #endif
 

@@ -14,17 +14,20 @@
 
 namespace engine {
 
-// Both read the weights in slices; `config` and `pool` outlive the backend. Errors: those of Weights::load(), device
+// Both read the weights in slices; `config` and `pool` outlive the backend. All device memory is taken
+// here: kv_bytes is ModelOptions'. Errors: those of Weights::load(), device
 // and device_lost.
 //
 // The backend on the card of that name (ModelOptions::card).
 Result<std::unique_ptr<Backend>> load_cuda_backend(std::string_view card, const Config& config,
                                                    const gguf::Reader& file,
                                                    const TensorTable& table, cpu::Pool& pool,
-                                                   const Weights::LoadOptions& options);
+                                                   const Weights::LoadOptions& options,
+                                                   std::size_t kv_bytes);
 // The backend on the executor of kernels/simt.
 Result<std::unique_ptr<Backend>> load_simt_backend(const Config& config, const gguf::Reader& file,
                                                    const TensorTable& table, cpu::Pool& pool,
-                                                   const Weights::LoadOptions& options);
+                                                   const Weights::LoadOptions& options,
+                                                   std::size_t kv_bytes);
 
 }  // namespace engine

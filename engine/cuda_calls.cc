@@ -12,6 +12,8 @@ const CudaCalls& cuda_calls() {
       .memory_info = cudaMemGetInfo,
       .allocate = cudaMalloc,
       .free = cudaFree,
+      .allocate_host = cudaMallocHost,
+      .free_host = cudaFreeHost,
       .create_stream = cudaStreamCreate,
       .destroy_stream = cudaStreamDestroy,
       .copy = cudaMemcpyAsync,

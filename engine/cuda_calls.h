@@ -17,6 +17,8 @@ struct CudaCalls {
   cudaError_t (*memory_info)(std::size_t* free, std::size_t* total);
   cudaError_t (*allocate)(void**, std::size_t);
   cudaError_t (*free)(void*);
+  cudaError_t (*allocate_host)(void**, std::size_t);
+  cudaError_t (*free_host)(void*);
   cudaError_t (*create_stream)(cudaStream_t*);
   cudaError_t (*destroy_stream)(cudaStream_t);
   cudaError_t (*copy)(void* to, const void* from, std::size_t, cudaMemcpyKind, cudaStream_t);

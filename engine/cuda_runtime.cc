@@ -130,7 +130,6 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view name, const Cuda
 }
 
 Runtime::~Runtime() {
-  collect();
   if (handle_ != nullptr) calls_.destroy_stream(handle_);
 }
 
@@ -146,7 +145,6 @@ std::string Runtime::name() const {
 }
 
 Result<Slab> Runtime::allocate(std::size_t n) {
-  collect();
   void* memory = nullptr;
   const cudaError_t error = calls_.allocate(&memory, n);
   if (error == cudaErrorMemoryAllocation) {
@@ -158,29 +156,40 @@ Result<Slab> Runtime::allocate(std::size_t n) {
                                            std::to_string(total));
   }
   if (error != cudaSuccess) return failure("allocate", error);
-  ++n_slabs_;
-  return Slab(static_cast<std::byte*>(memory), [this](std::byte* m) {
-    const std::lock_guard lock(mutex_);
-    freed_.push_back(m);  // there is room
-  });
+  return Slab(static_cast<std::byte*>(memory), [free = calls_.free](std::byte* m) { free(m); });
 }
 
-// Gives back what was freed, and makes room for as many slabs as there are and one more, so that freeing
-// one never allocates.
-void Runtime::collect() {
-  std::vector<std::byte*> freed;
-  freed.reserve(n_slabs_ + 1);
-  {
-    const std::lock_guard lock(mutex_);
-    freed.swap(freed_);
+std::size_t Runtime::free_bytes() const {
+  std::size_t free = 0, total = 0;
+  calls_.memory_info(&free, &total);
+  return free;
+}
+
+Result<Slab> Runtime::allocate_host(std::size_t n) {
+  void* memory = nullptr;
+  const cudaError_t error = calls_.allocate_host(&memory, n);
+  if (error == cudaErrorMemoryAllocation) {
+    calls_.take_last_error();
+    return Status(Code::out_of_memory,
+                  "device cuda: " + std::to_string(n) + " bytes of the host's memory asked for");
   }
-  for (std::byte* memory : freed) calls_.free(memory);
-  n_slabs_ -= freed.size();
+  if (error != cudaSuccess) return failure("allocate", error);
+  return Slab(static_cast<std::byte*>(memory),
+              [free = calls_.free_host](std::byte* m) { free(m); });
+}
+
+void Runtime::send(std::byte* to, const void* from, std::size_t n) {
+  if (stream_.ok())
+    stream_.latch("upload", calls_.copy(to, from, n, cudaMemcpyHostToDevice, handle_));
+}
+
+void Runtime::copy(void* to, const void* from, std::size_t n) {
+  if (stream_.ok())
+    stream_.latch("copy", calls_.copy(to, from, n, cudaMemcpyDeviceToDevice, handle_));
 }
 
 void Runtime::upload(std::byte* to, const void* from, std::size_t n) {
-  if (stream_.ok())
-    stream_.latch("upload", calls_.copy(to, from, n, cudaMemcpyHostToDevice, handle_));
+  send(to, from, n);
   // A copy from pageable memory need not have been read when the call returns.
   if (stream_.ok()) stream_.latch("upload", calls_.synchronize(handle_));
 }

@@ -1,17 +1,16 @@
 // The CUDA backend's runtime on a card: device selection, memory, copies, and the errors of all of it.
 //
-// Everything happens within jobs of one pool, but for the freeing of memory.
+// Everything happens within jobs of one pool.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/cuda_calls.h"
-#include "engine/kv_memory.h"
+#include "engine/slab.h"
 #include "gguf/result.h"
 #include "kernels/cuda/stream.h"
 
@@ -36,20 +35,28 @@ Result<std::vector<Card>> list_cards(const CudaCalls& calls);
 // cards there are.
 Result<Card> find_card(const std::vector<Card>& cards, std::string_view name);
 
-class Runtime : public KvMemory {
+class Runtime {
  public:
   // On the thread that will do the work. Errors: device.
   static Result<std::unique_ptr<Runtime>> open(std::string_view card, const CudaCalls& calls);
-  ~Runtime() override;
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
 
   // "cuda NVIDIA L4 (sm_89, 58 SMs, 22.0 GiB; driver 13.0, runtime 13.0; built for sm_75 sm_80 …)"
   std::string name() const;
   Stream& stream() { return stream_; }
 
   // Device memory, aligned to 256. Errors: out_of_memory with the bytes asked for, free, and in all.
-  Result<Slab> allocate(std::size_t n) override;
+  Result<Slab> allocate(std::size_t n);
+  std::size_t free_bytes() const;
+  // Host memory that the card reads and writes by itself. Errors: out_of_memory.
+  Result<Slab> allocate_host(std::size_t n);
   // In the order of launches. `from` may be changed on return.
   void upload(std::byte* to, const void* from, std::size_t n);
+  // The same from memory of allocate_host(), which must stay as it is until a wait.
+  void send(std::byte* to, const void* from, std::size_t n);
+  // Within device memory, in the order of launches.
+  void copy(void* to, const void* from, std::size_t n);
   // Waits for everything before it. Errors: device, with the first op or copy that failed since the last
   // wait; device_lost, from then on, if the card's context died of it.
   Status wait();
@@ -58,17 +65,13 @@ class Runtime : public KvMemory {
 
  private:
   Runtime(const CudaCalls& calls, Card card) : calls_(calls), card_(std::move(card)) {}
-  void collect();
   Status failure(const char* op, cudaError_t error);
 
   const CudaCalls& calls_;
   Card card_;
   Stream stream_;
   cudaStream_t handle_ = nullptr;
-  std::string lost_;         // what the context died of
-  std::size_t n_slabs_ = 0;  // allocated and not yet given back
-  std::mutex mutex_;
-  std::vector<std::byte*> freed_;  // on any thread: given back by the next allocate()
+  std::string lost_;  // what the context died of
 };
 
 }  // namespace engine::cuda

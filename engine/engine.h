@@ -12,7 +12,8 @@
 // Detokenizer passes on std::bad_alloc. All arithmetic runs on the model's own threads, so the caller's
 // floating-point environment cannot change a bit of the answer.
 // Errors that any call may return beside those named: out_of_memory; forked after a fork(); and, for a
-// Session in use on another thread, busy.
+// Session in use on another thread, busy. A session whose pass failed on a card with `device` or
+// device_lost gives that error from then on; after `device`, other sessions of the model go on.
 // Determinism: ids and logits depend only on weights, tokens and options, never on thread count, chunk
 // size, instruction set or what other sessions do.
 #pragma once
@@ -52,6 +53,10 @@ struct ModelOptions {
   // 0: physical cores allowed by affinity and cgroup quota. More than the processors so allowed, or
   // than 256, are clamped with a warning.
   int n_threads = 0;
+  // Memory for the KV caches of all sessions on a card, taken at load. 0: what four sequences of the
+  // file's context length need, but at most half of what is free beside the weights. The CPU takes
+  // memory as sequences grow.
+  std::size_t kv_bytes = 0;
   bool check_tensors = false;  // read all weights for NaN and infinity at load (VALUE)
   ProgressFn progress = {};
   LogSink log = {};
@@ -154,7 +159,8 @@ enum class KvType { f16, f32 };
 
 struct SessionOptions {
   int n_ctx = 0;  // longest sequence; 0: the file's context length. Memory is taken as it fills.
-  int n_chunk = 512;  // tokens of a prompt evaluated at a time; 0: the whole prompt
+  // Tokens of a prompt evaluated at a time; 0: the whole prompt. A card takes 512 at most.
+  int n_chunk = 512;
   KvType kv = KvType::f16;
 };
 
@@ -213,8 +219,8 @@ class Session {
 // not wait for a session that is in use elsewhere, so calls with overlapping lists cannot block each
 // other. Two empty lists are no work.
 // Errors, after which no session has changed; the message names the session by its index:
-// invalid_argument (sizes differ; more sessions than a batch takes, which is a million for the
-// largest model; a null, moved-from or repeated session; another model or KvType
+// invalid_argument (sizes differ; more sessions than a batch takes, which is 512 on a card and a
+// million for the largest model on the CPU; a null, moved-from or repeated session; another model or KvType
 // than session 0; an id outside the vocabulary), context_full, busy, non_finite, and cancelled if
 // Session::cancel() of any of them comes before the logits are begun.
 Status decode_batch(std::span<Session* const> sessions, std::span<const Token> tokens);

@@ -61,7 +61,7 @@ class Generation {
       if (result_.ids.size() == n_max)
         finish(FinishReason::length);
       else
-        ENGINE_TRY(finish_if_cancelled(step(n_max)));
+        ENGINE_TRY(finish_if_cancelled(step()));
     }
     show_rest();
     result_.total_seconds = seconds_since(start_);
@@ -112,10 +112,13 @@ class Generation {
     return {};
   }
 
-  // Chooses a token, shows it, and feeds it to the model if another one will follow.
-  Status step(std::size_t n_max) {
+  // Feeds the model the token chosen last, chooses the next one, and shows it.
+  Status step() {
     ENGINE_TRY(check_cancelled());
-    ENGINE_ASSIGN(const Token token, session_.sample(sampler_));
+    ENGINE_ASSIGN(const Token token,
+                  result_.ids.empty()
+                      ? session_.sample(sampler_)
+                      : SessionAccess::decode_and_sample(session_, result_.ids.back(), sampler_));
     if (result_.ids.empty()) result_.first_token_seconds = seconds_since(start_);
     if (!options_.ignore_eos && session_.model().is_end_of_generation(token)) {
       finish(FinishReason::stop);
@@ -123,8 +126,7 @@ class Generation {
     }
     result_.ids.push_back(token);
     show(token, detokenizer_.push(token));
-    if (finished_ || result_.ids.size() == n_max) return {};
-    return session_.decode({&token, 1});
+    return {};
   }
 
   void show(Token token, std::string_view piece) {

@@ -4,6 +4,8 @@
 #include <new>
 #include <string>
 
+#include "engine/align.h"
+
 namespace engine {
 namespace {
 
@@ -14,6 +16,16 @@ constexpr int pages_for(int n) { return (n + op::kPage - 1) / op::kPage; }
 KvCache::KvCache(const Config& config, op::KvType type, KvMemory& memory)
     : shape_{config.n_kv_heads, config.head_dim, type}, memory_(&memory) {
   for (const bool local : config.is_local) layers_.push_back({local ? config.window : 0, {}});
+}
+
+std::size_t KvCache::most_bytes(const Config& config, op::KvType type, int n_chunk) {
+  const op::KvShape shape = {config.n_kv_heads, config.head_dim, type};
+  const int all = pages_for(config.n_ctx_train),
+            some = std::min(
+                all, pages_for(config.window) + pages_for(kRewindable) + pages_for(n_chunk) + 1);
+  std::size_t n_pages = 0;
+  for (const bool local : config.is_local) n_pages += static_cast<std::size_t>(local ? some : all);
+  return align_up(n_pages, kSlabPages) * shape.page_bytes();
 }
 
 Result<std::byte*> KvCache::take_page() {

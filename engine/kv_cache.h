@@ -26,6 +26,9 @@ class KvCache {
   KvCache(const Config& config, op::KvType type, KvMemory& memory);
 
   const op::KvShape& shape() const noexcept { return shape_; }
+  // What a sequence of the model's full context takes at most, evaluated n_chunk positions at a time.
+  static std::size_t most_bytes(const Config& config, op::KvType type, int n_chunk);
+
   // Pages for positions 0..n-1 exist afterwards, those already dropped excepted. Errors:
   // out_of_memory.
   Status reserve(int n);

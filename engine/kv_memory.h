@@ -1,23 +1,18 @@
-// Where KV pages come from.
+// Where what a sequence keeps lies: its KV pages, and its last hidden row.
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <memory>
 
+#include "engine/slab.h"
 #include "gguf/result.h"
 
 namespace engine {
 
-// Memory that goes back when its owner lets go of it, on any thread; it must not outlive where it came
-// from.
-using Slab = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
-
 class KvMemory {
  public:
   virtual ~KvMemory() = default;
-  // n bytes, aligned to 64. Within a job of the model's pool, as all work of a backend. Errors:
-  // out_of_memory with what was asked for.
+  // n bytes, aligned to 64; given back on any thread. Within a job of the model's pool, as all work of a
+  // backend. Errors: out_of_memory with what was asked for.
   virtual Result<Slab> allocate(std::size_t n) = 0;
 };
 

@@ -112,14 +112,15 @@ Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::
   const Weights::LoadOptions load_options = {options.check_tensors, options.progress};
   if (options.device == Device::simt) {
 #if defined(ENGINE_SIMT)
-    return load_simt_backend(config, file, table, pool, load_options);
+    return load_simt_backend(config, file, table, pool, load_options, options.kv_bytes);
 #else
     return Status(Code::device, "device simt: this build has no executor; use device cpu");
 #endif
   }
   if (options.device != Device::cpu) {
 #if defined(ENGINE_CUDA)
-    auto backend = load_cuda_backend(options.card, config, file, table, pool, load_options);
+    auto backend =
+        load_cuda_backend(options.card, config, file, table, pool, load_options, options.kv_bytes);
     if (backend || options.device == Device::cuda || !options.card.empty() ||
         backend.status().code() != Code::device)
       return backend;

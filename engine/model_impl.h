@@ -34,11 +34,16 @@ struct Model::Impl {
   LogSink log;
   std::unique_ptr<Workspace> workspace = std::make_unique<Workspace>();
 
-  // Rows of a batch whose largest buffer still has fewer elements than an int counts.
+  // Rows of a batch that the backend takes, and whose largest buffer has fewer elements than an int counts.
   int most_rows() const {
     const Config& c = config;
-    return std::numeric_limits<int>::max() / std::max({c.d_model, c.d_ff, c.n_heads * c.head_dim});
+    return std::min(
+        backend->most_rows(),
+        std::numeric_limits<int>::max() / std::max({c.d_model, c.d_ff, c.n_heads * c.head_dim}));
   }
+
+  // The k of a Candidates that the backend takes, at most.
+  int most_candidates() const { return std::min(backend->most_candidates(), vocab.size()); }
 
   void warn(std::string_view line) const {
     if (log) log(LogLevel::warning, line);
@@ -50,7 +55,7 @@ struct Model::Impl {
   // The backend's, of the rows that workspace->rows describes.
   Status run_layers(std::span<const Token> tokens, std::span<const KvCache* const> caches,
                     int n_wanted) const;
-  // The backend's, too; ids without a token get minus infinity. Returns the first row that holds NaN or
+  // The backend's, too, for at most kMostHeadRows rows; ids without a token get minus infinity. Returns the first row that holds NaN or
   // infinity, n_rows if none does.
   Result<int> run_head(const float* hidden, int n_rows, float* logits) const;
 };

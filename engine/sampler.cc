@@ -219,15 +219,22 @@ std::uint64_t total_weight(std::span<const Candidate> candidates) {
   return sum;
 }
 
-// ceil(share * sum), exactly: a float is an integer of 24 bits times a power of two.
-std::uint64_t share_of(float share, std::uint64_t sum) {
+// A share of at most 1 as mantissa * 2^-shift, exactly: mantissa < 2^24.
+struct Share {
+  std::uint32_t mantissa;
+  int shift;
+};
+Share integer_share(float share) {
   int exponent = 0;
-  // share = mantissa * 2^exponent; exponent <= 0, as share < 1
-  const float mantissa = std::frexp(share, &exponent);
-  const int shift = 24 - exponent;
+  const float fraction = std::frexp(share, &exponent);  // share = fraction * 2^exponent
+  return {static_cast<std::uint32_t>(fraction * 0x1p24f), 24 - exponent};
+}
+
+// ceil(share * sum).
+std::uint64_t share_of(float share, std::uint64_t sum) {
+  const auto [mantissa, shift] = integer_share(share);
   if (shift >= 100) return sum > 0 && share > 0 ? 1 : 0;  // the product is below 2^90
-  const auto product = static_cast<Wide>(mantissa * 0x1p24f) * sum;
-  return static_cast<std::uint64_t>((product + (Wide{1} << shift) - 1) >> shift);
+  return static_cast<std::uint64_t>((Wide{mantissa} * sum + (Wide{1} << shift) - 1) >> shift);
 }
 
 // The shortest list of heaviest candidates with at least `mass`, 0 < mass <= their total weight.
@@ -259,8 +266,10 @@ void keep_top_p(std::vector<Candidate>& candidates, float top_p) {
   keep_if(candidates, [&](const Candidate& c) { return cut.keeps(c.value); });
 }
 
+std::uint64_t min_weight(float min_p) { return integer(min_p * kWeightOne); }
+
 void keep_min_p(std::vector<Candidate>& candidates, float min_p) {
-  const auto least = static_cast<float>(integer(min_p * kWeightOne));
+  const auto least = static_cast<float>(min_weight(min_p));
   keep_if(candidates, [&](const Candidate& c) { return c.value >= least; });
 }
 
@@ -275,11 +284,15 @@ Token draw(std::span<const Candidate> candidates, std::uint64_t bits) {
   return candidates.back().id;  // not reached: mark is below the total
 }
 
+bool is_greedy(const SamplerOptions& options) {
+  return options.temperature <= kGreedyTemperature || options.top_k == 1;
+}
+
 Result<Token> sample_penalised(std::span<const float> logits, const SamplerOptions& options,
                                std::uint64_t index, cpu::Pool& pool) {
   const BlockMaxima blocks = block_maxima(logits, pool);
   ENGINE_ASSIGN(const Token best, best_token(blocks));
-  if (options.temperature <= kGreedyTemperature || options.top_k == 1) return best;
+  if (is_greedy(options)) return best;
   std::vector<Candidate> candidates = keep_top_k(blocks, options.top_k);
   weigh(candidates, logits[static_cast<std::size_t>(best)], options.temperature, pool);
   keep_top_p(candidates, options.top_p);
@@ -318,6 +331,16 @@ Result<Token> sample(std::span<const float> logits, std::span<const Token> histo
   std::vector<float> adjusted(logits.begin(), logits.end());
   ENGINE_TRY(apply_penalties(adjusted, history, options));
   return sample_penalised(adjusted, options, index, pool);
+}
+
+std::optional<Candidates> candidates_of(const SamplerOptions& options, std::uint64_t index,
+                                        int most) {
+  const int k = is_greedy(options) ? 1 : options.top_k;
+  if (has_penalties(options) || k == 0 || k > most) return {};
+  const auto [mantissa, shift] = integer_share(options.top_p);
+  return Candidates{k,
+                    {std::max(options.temperature, kGreedyTemperature), mantissa, shift,
+                     min_weight(options.min_p), op::philox_bits(options.seed, index)}};
 }
 
 }  // namespace engine

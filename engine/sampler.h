@@ -9,10 +9,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/engine.h"
 #include "kernels/cpu/pool.h"
+#include "kernels/op/sample.h"
 
 namespace engine {
 
@@ -20,9 +22,19 @@ namespace engine {
 Status check(const SamplerOptions& options);
 
 // logits [n_vocab]: NaN or +infinity is non_finite; minus infinity marks ids that must not be
-// chosen. history: the tokens before, for the penalties. index: the position being filled. Runs on the pool: call it within a
-// job.
+// chosen. history: the tokens before, for the penalties. index: the position being filled. Runs on the
+// pool: call it within a job.
 Result<Token> sample(std::span<const float> logits, std::span<const Token> history,
                      const SamplerOptions& options, std::uint64_t index, cpu::Pool& pool);
+
+// What a backend that samples itself is told (op/sample.h).
+struct Candidates {
+  int k;
+  op::Draw draw;
+};
+// The same choice as sample()'s, of options that check() accepts; nothing if it may need more than the
+// `most` best candidates, or penalties.
+std::optional<Candidates> candidates_of(const SamplerOptions& options, std::uint64_t index,
+                                        int most);
 
 }  // namespace engine

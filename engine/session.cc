@@ -53,9 +53,18 @@ void Session::Impl::make_room(std::size_t n_more) {
     tokens.reserve(std::max(tokens.size() + n_more, 2 * tokens.size()));
 }
 
-// Notes that `more` has been evaluated.
-void Session::Impl::commit(std::span<const Token> more, const float* last_hidden) {
-  hidden.assign(last_hidden, last_hidden + shared.config.d_model);
+// Takes the backend's memory that so many more tokens need. On the model's threads.
+Status Session::Impl::reserve(int n_more) {
+  if (hidden_memory == nullptr) {
+    const std::size_t bytes = static_cast<std::size_t>(shared.config.d_model) * sizeof(float);
+    ENGINE_ASSIGN(hidden_memory, shared.backend->kv_memory().allocate(bytes));
+  }
+  return cache.reserve(n_past() + n_more);
+}
+
+// Notes that `more` has been evaluated and `hidden` is the last one's.
+void Session::Impl::commit(std::span<const Token> more) {
+  hidden_valid = true;
   logits_valid = false;
   tokens.insert(tokens.end(), more.begin(), more.end());
   cache.drop_behind(n_past());
@@ -75,12 +84,15 @@ Status Session::Impl::evaluate(std::span<const Token> more, Wanted wanted,
     const std::span<const Token> chunk =
         more.subspan(first, std::min(more.size() - first, static_cast<std::size_t>(n_chunk)));
     ENGINE_TRY(on_pool([&]() -> Status {
-      ENGINE_TRY(cache.reserve(n_past() + static_cast<int>(chunk.size())));
+      Backend& backend = *shared.backend;
+      ENGINE_TRY(reserve(static_cast<int>(chunk.size())));
       ENGINE_TRY(forward_chunk(chunk, wanted));
-      ENGINE_ASSIGN(const float* const rows, shared.backend->hidden_rows());
+      const float* const rows = backend.hidden_rows();
       ENGINE_TRY(after_chunk(first, chunk.size(), rows));
       const std::size_t last = (chunk.size() - 1) * static_cast<std::size_t>(shared.config.d_model);
-      commit(chunk, rows + last);
+      backend.keep_hidden(rows + last, hidden());
+      ENGINE_TRY(backend.wait());
+      commit(chunk);
       return {};
     }));
     first += chunk.size();
@@ -103,7 +115,7 @@ int Session::Impl::rewind(int n) {
   if (n >= n_past()) return n_past();
   const int reached = cache.rewind(n);
   tokens.resize(static_cast<std::size_t>(reached));
-  hidden.clear();
+  hidden_valid = false;
   logits_valid = false;
   return reached;
 }
@@ -113,7 +125,7 @@ int Session::Impl::rewind(int n) {
 Status Session::Impl::restore_hidden() {
   if (tokens.empty())
     return Status(Code::invalid_argument, "the session is empty: there are no logits yet");
-  if (!hidden.empty()) return {};
+  if (hidden_valid) return {};
   const Token last = tokens.back();
   tokens.pop_back();
   const Status status = append({&last, 1});
@@ -126,10 +138,60 @@ Status Session::Impl::compute_logits() {
   if (logits_valid) return {};
   ENGINE_TRY(on_pool([&] {
     logits.resize(static_cast<std::size_t>(shared.config.n_vocab));
-    return compute_head(hidden.data(), 1, n_past() - 1, logits.data());
+    return compute_head(hidden(), 1, n_past() - 1, logits.data());
   }));
   logits_valid = true;
   return {};
+}
+
+Result<Token> Session::Impl::sample(const SamplerOptions& options) {
+  ENGINE_TRY(check(options));
+  Result<Token> token = Status(Code::internal, "no token was chosen");
+  const auto candidates =
+      candidates_of(options, static_cast<std::uint64_t>(n_past()), shared.most_candidates());
+  if (candidates && !logits_valid) {
+    ENGINE_TRY(restore_hidden());
+    ENGINE_TRY(on_pool([&]() -> Status {
+      token = choose(hidden(), *candidates, n_past() - 1);
+      return token.status();
+    }));
+  } else {
+    ENGINE_TRY(compute_logits());
+    ENGINE_TRY(on_pool([&]() -> Status {
+      token = engine::sample(logits, tokens, options, static_cast<std::uint64_t>(n_past()),
+                             *shared.pool);
+      return token.status();
+    }));
+  }
+  return token;
+}
+
+// The same as decode() and sample(), but a backend that samples itself is waited for only once.
+Result<Token> Session::Impl::append_and_sample(Token token, const SamplerOptions& options) {
+  ENGINE_TRY(check(options));
+  const auto candidates =
+      candidates_of(options, static_cast<std::uint64_t>(n_past()) + 1, shared.most_candidates());
+  if (!candidates) {
+    ENGINE_TRY(append({&token, 1}));
+    return sample(options);
+  }
+  Result<Token> next = Status(Code::internal, "no token was chosen");
+  const auto choose_next = [&](std::size_t, std::size_t, const float* row) -> Status {
+    next = choose(row, *candidates, n_past());
+    return next || next.status().code() == Code::non_finite ? Status() : next.status();
+  };
+  ENGINE_TRY(evaluate({&token, 1}, Wanted::last_row, choose_next));
+  return next;
+}
+
+// The backend's choice after the hidden row at `position`. On the model's threads.
+Result<Token> Session::Impl::choose(const float* hidden_row, const Candidates& candidates,
+                                    int position) {
+  ENGINE_ASSIGN(
+      const op::Choice choice,
+      shared.backend->choose(hidden_row, candidates.k, shared.vocab.size(), candidates.draw));
+  if (choice.non_finite != 0) return non_finite(position);
+  return choice.token;
 }
 
 // Appends ln p of next[i] given the hidden row i. On the model's threads.
@@ -181,16 +243,7 @@ Result<std::span<const float>> Session::logits() {
 }
 
 Result<Token> Session::sample(const SamplerOptions& options) {
-  return impl_->exclusively([&]() -> Result<Token> {
-    ENGINE_TRY(impl_->compute_logits());
-    Result<Token> token = Status(Code::internal, "no token was chosen");
-    ENGINE_TRY(impl_->on_pool([&]() -> Status {
-      token = engine::sample(impl_->logits, impl_->tokens, options,
-                             static_cast<std::uint64_t>(impl_->n_past()), *impl_->shared.pool);
-      return {};
-    }));
-    return token;
-  });
+  return impl_->exclusively([&] { return impl_->sample(options); });
 }
 
 Result<std::vector<float>> Session::score(std::span<const Token> tokens) {
@@ -202,8 +255,7 @@ Result<std::vector<float>> Session::score(std::span<const Token> tokens) {
     if (impl_->n_past() > 0) {
       ENGINE_TRY(impl_->restore_hidden());
       ENGINE_TRY(impl_->on_pool([&] {
-        return impl_->score_rows(impl_->hidden.data(), tokens.first(1), impl_->n_past() - 1,
-                                 scores);
+        return impl_->score_rows(impl_->hidden(), tokens.first(1), impl_->n_past() - 1, scores);
       }));
     }
     ENGINE_TRY(impl_->evaluate(
@@ -245,6 +297,11 @@ void Session::cancel() noexcept { impl_->n_cancels.fetch_add(1); }
 
 std::uint32_t SessionAccess::n_cancels(const Session& session) noexcept {
   return session.impl_->n_cancels.load();
+}
+Result<Token> SessionAccess::decode_and_sample(Session& session, Token token,
+                                               const SamplerOptions& options) {
+  return session.impl_->exclusively(
+      [&] { return session.impl_->append_and_sample(token, options); });
 }
 int SessionAccess::n_chunk(const Session& session) noexcept { return session.impl_->n_chunk; }
 

@@ -12,6 +12,10 @@ struct SessionAccess {
   static Impl* impl(Session& session) noexcept { return session.impl_.get(); }
   // How often cancel() has been called: work that spans several calls compares it with its start.
   static std::uint32_t n_cancels(const Session& session) noexcept;
+  // What Session::decode({token}) and sample(options) give one after the other. After non_finite the
+  // token has been appended, after other errors not.
+  static Result<Token> decode_and_sample(Session& session, Token token,
+                                         const SamplerOptions& options);
   // Tokens that are evaluated at a time.
   static int n_chunk(const Session& session) noexcept;
 };

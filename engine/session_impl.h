@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/kv_cache.h"
 #include "engine/model_impl.h"
+#include "engine/sampler.h"
 #include "gguf/no_throw.h"
 
 namespace engine {
@@ -24,26 +25,28 @@ struct Session::Impl {
         n_ctx(options.n_ctx == 0 ? shared.config.n_ctx_train : options.n_ctx),
         n_chunk(std::min(options.n_chunk == 0 ? n_ctx : options.n_chunk, shared.most_rows())),
         cache(shared.config, options.kv == KvType::f16 ? op::KvType::f16 : op::KvType::f32,
-              shared.backend->kv_memory()) {
-    hidden.reserve(static_cast<std::size_t>(shared.config.d_model));
-  }
+              shared.backend->kv_memory()) {}
 
   Model model;  // keeps `shared` alive
   const Model::Impl& shared;
   int n_ctx, n_chunk;
   KvCache cache;
   std::vector<Token> tokens;
-  // [d_model] of the last token, as the last layer left it; empty after a rewind.
-  std::vector<float> hidden;
+  Slab hidden_memory;         // of `hidden`, from the first evaluation on
+  bool hidden_valid = false;  // not after a rewind
   std::vector<float> logits;  // [n_vocab] of the last token, if logits_valid
   bool logits_valid = false;
+  Status broken;  // the device's error that left this session's cache in an unknown state
   std::atomic<std::uint32_t> n_cancels{0};
   std::mutex in_use;
 
   int n_past() const { return static_cast<int>(tokens.size()); }
   Status check_appendable(std::span<const Token> more) const;
+  // [d_model] of the last token, as the last layer left it, in the backend's memory.
+  float* hidden() const { return reinterpret_cast<float*>(hidden_memory.get()); }
   void make_room(std::size_t n_more);
-  void commit(std::span<const Token> more, const float* last_hidden);
+  Status reserve(int n_more);
+  void commit(std::span<const Token> more);
   enum class Wanted { last_row, all_rows };
   template <class AfterChunk>
   Status evaluate(std::span<const Token> more, Wanted wanted, const AfterChunk& after_chunk);
@@ -52,6 +55,9 @@ struct Session::Impl {
   int rewind(int n);
   Status restore_hidden();
   Status compute_logits();
+  Result<Token> sample(const SamplerOptions& options);
+  Result<Token> append_and_sample(Token token, const SamplerOptions& options);
+  Result<Token> choose(const float* hidden_row, const Candidates& candidates, int position);
   Status compute_head(const float* hidden_rows, int n_rows, int position, float* out);
   Status score_rows(const float* hidden_rows, std::span<const Token> next, int first_position,
                     std::vector<float>& out);
@@ -62,8 +68,19 @@ struct Session::Impl {
     const std::unique_lock lock(in_use, std::try_to_lock);
     return no_throw([&]() -> decltype(fn()) {
       if (!lock) return Status(Code::busy, "the session is in use on another thread");
-      return fn();
+      if (!broken.ok()) return broken;
+      auto result = fn();
+      note_failure(status_of(result));
+      return result;
     });
+  }
+  void note_failure(const Status& status) {
+    if (status.code() == Code::device || status.code() == Code::device_lost) broken = status;
+  }
+  static const Status& status_of(const Status& status) { return status; }
+  template <class T>
+  static const Status& status_of(const Result<T>& result) {
+    return result.status();
   }
   // Runs fn, which returns Status, on the model's threads.
   template <class Fn>

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <new>
 
+#include "engine/kv_memory.h"
+
 namespace engine::simt {
 
 Runtime::Runtime(const RuntimeOptions& options)
@@ -13,7 +15,6 @@ std::string Runtime::name() const {
 }
 
 Result<Slab> Runtime::allocate(std::size_t n) {
-  collect();
   if (n > capacity_ - used_)
     return Status(Code::out_of_memory, "device simt: " + std::to_string(n) + " bytes asked for, " +
                                            std::to_string(capacity_ - used_) + " free of " +
@@ -21,10 +22,9 @@ Result<Slab> Runtime::allocate(std::size_t n) {
   try {
     auto* memory = static_cast<std::byte*>(device_.memory.allocate(n));
     used_ += n;
-    ++n_slabs_;
     return Slab(memory, [this, n](std::byte* m) {
-      const std::lock_guard lock(mutex_);
-      freed_.push_back({m, n});  // there is room
+      device_.memory.free(m);
+      used_ -= n;
     });
   } catch (const std::bad_alloc&) {
     return Status(Code::out_of_memory,
@@ -32,21 +32,7 @@ Result<Slab> Runtime::allocate(std::size_t n) {
   }
 }
 
-// Gives back what was freed, and makes room for as many slabs as there are and one more, so that freeing
-// one never allocates.
-void Runtime::collect() {
-  std::vector<Freed> freed;
-  freed.reserve(n_slabs_ + 1);
-  {
-    const std::lock_guard lock(mutex_);
-    freed.swap(freed_);
-  }
-  for (const Freed& f : freed) {
-    device_.memory.free(f.memory);
-    used_ -= f.n;
-  }
-  n_slabs_ -= freed.size();
-}
+Result<Slab> Runtime::allocate_host(std::size_t n) { return HostMemory().allocate(n); }
 
 void Runtime::upload(std::byte* to, const void* from, std::size_t n) {
   if (!stream_.error().ok()) return;
@@ -55,6 +41,10 @@ void Runtime::upload(std::byte* to, const void* from, std::size_t n) {
   const auto address = reinterpret_cast<std::uintptr_t>(to);
   if (const Extent* buffer = device_.memory.find(address))
     device_.memory.mark_written(reinterpret_cast<const void*>(buffer->begin));
+}
+
+void Runtime::copy(void* to, const void* from, std::size_t n) {
+  if (stream_.error().ok()) std::memcpy(to, from, n);
 }
 
 Status Runtime::wait() {

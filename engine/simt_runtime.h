@@ -4,11 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
-#include "engine/kv_memory.h"
+#include "engine/slab.h"
 #include "gguf/result.h"
 #include "kernels/simt/executor.h"
 
@@ -19,9 +17,9 @@ struct RuntimeOptions {
   std::uint64_t memory_bytes = std::uint64_t{8} << 30;  // that the device has
 };
 
-// Everything happens within jobs of one pool, but for the freeing of memory. Errors of launches are kept
-// until the next wait, which reports the first.
-class Runtime : public KvMemory {
+// Everything happens within jobs of one pool. Errors of launches are kept until the next wait, which
+// reports the first.
+class Runtime {
  public:
   explicit Runtime(const RuntimeOptions& options);
 
@@ -29,28 +27,23 @@ class Runtime : public KvMemory {
   Stream& stream() { return stream_; }
 
   // Device memory, aligned to 256. Errors: out_of_memory with the bytes asked for, free, and in all.
-  Result<Slab> allocate(std::size_t n) override;
+  Result<Slab> allocate(std::size_t n);
+  std::size_t free_bytes() const { return static_cast<std::size_t>(capacity_ - used_); }
+  Result<Slab> allocate_host(std::size_t n);
   // In the order of launches. `from` may be changed on return.
   void upload(std::byte* to, const void* from, std::size_t n);
+  void send(std::byte* to, const void* from, std::size_t n) { upload(to, from, n); }
+  // Within device memory, in the order of launches.
+  void copy(void* to, const void* from, std::size_t n);
   // Errors: device, with the first launch that failed since the last wait.
   Status wait();
   // The same before a copy to the host.
   Status download(void* to, const void* from, std::size_t n);
 
  private:
-  struct Freed {
-    std::byte* memory;
-    std::size_t n;
-  };
-  void collect();
-
   std::uint64_t capacity_, used_ = 0;
   Device device_;
   Stream stream_;
-  std::size_t n_slabs_ = 0;  // allocated and not yet given back
-  std::mutex mutex_;
-  std::vector<Freed>
-      freed_;  // on any thread, while kernels may run: given back by the next allocate()
 };
 
 }  // namespace engine::simt

@@ -2,22 +2,19 @@
 
 #include <cmath>
 
-#include "engine/align.h"
+#include "engine/placer.h"
 
 namespace engine {
 namespace {
 
-// Hands out arrays one after the other.
-class Placer {
- public:
-  Placer(std::byte* memory, int n_rows)
-      : memory_(memory), n_rows_(static_cast<std::size_t>(n_rows)) {}
+// Arrays of so many rows.
+struct RowPlacer {
+  Placer& placer;
+  std::size_t n_rows;
 
   template <class T>
   void place(T*& array, int width) {
-    array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + n_bytes_);
-    const std::size_t bytes = n_rows_ * static_cast<std::size_t>(width) * sizeof(T);
-    n_bytes_ += align_up(bytes, kDeviceAlignment);
+    array = placer.take<T>(n_rows * static_cast<std::size_t>(width));
   }
   void place(Activations& a, int width) {
     a.width = width;
@@ -31,27 +28,7 @@ class Placer {
     place(table.cos, half);
     place(table.sin, half);
   }
-  std::size_t n_bytes() const { return n_bytes_; }
-
- private:
-  std::byte* memory_;  // null: only the bytes are counted
-  std::size_t n_rows_, n_bytes_ = 0;
 };
-
-void place(Placer& placer, const Config& c, State& s) {
-  placer.place(s.x, c.d_model);
-  placer.place(s.normed, c.d_model);
-  placer.place(s.q, c.n_heads * c.head_dim);
-  placer.place(s.k, c.n_kv_heads * c.head_dim);
-  placer.place(s.v, c.n_kv_heads * c.head_dim);
-  placer.place(s.attended, c.n_heads * c.head_dim);
-  placer.place(s.gate, c.d_ff);
-  placer.place(s.up, c.d_ff);
-  placer.place(s.gated, c.d_ff);
-  placer.place(s.projected, c.d_model);
-  placer.place(s.rope_global, c.head_dim / 2);
-  placer.place(s.rope_local, c.head_dim / 2);
-}
 
 std::vector<double> frequencies(double base, int head_dim) {
   std::vector<double> frequency;
@@ -61,18 +38,22 @@ std::vector<double> frequencies(double base, int head_dim) {
 
 }  // namespace
 
-State place_state(const Config& config, int n_rows, std::byte* memory) {
-  State state;
-  Placer placer(memory, n_rows);
-  place(placer, config, state);
-  return state;
-}
-
-std::size_t state_bytes(const Config& config, int n_rows) {
-  State state;
-  Placer placer(nullptr, n_rows);
-  place(placer, config, state);
-  return placer.n_bytes();
+State place_state(const Config& c, int n_rows, Placer& placer) {
+  State s;
+  RowPlacer rows = {placer, static_cast<std::size_t>(n_rows)};
+  rows.place(s.x, c.d_model);
+  rows.place(s.normed, c.d_model);
+  rows.place(s.q, c.n_heads * c.head_dim);
+  rows.place(s.k, c.n_kv_heads * c.head_dim);
+  rows.place(s.v, c.n_kv_heads * c.head_dim);
+  rows.place(s.attended, c.n_heads * c.head_dim);
+  rows.place(s.gate, c.d_ff);
+  rows.place(s.up, c.d_ff);
+  rows.place(s.gated, c.d_ff);
+  rows.place(s.projected, c.d_model);
+  rows.place(s.rope_global, c.head_dim / 2);
+  rows.place(s.rope_local, c.head_dim / 2);
+  return s;
 }
 
 RopeAngles::RopeAngles(const Config& c)
@@ -101,9 +82,12 @@ Status HostState::reserve(const Config& config, int n_rows) {
   if (n_rows <= n_rows_) return {};
   n_rows_ = 0;
   memory_ = {};  // before more is asked for
-  ENGINE_ASSIGN(memory_, HugeBuffer::create(state_bytes(config, n_rows)));
+  Placer counter(nullptr);
+  place_state(config, n_rows, counter);
+  ENGINE_ASSIGN(memory_, HugeBuffer::create(counter.n_bytes()));
   n_rows_ = n_rows;
-  state_ = place_state(config, n_rows, memory_.data());
+  Placer placer(memory_.data());
+  state_ = place_state(config, n_rows, placer);
   return {};
 }
 

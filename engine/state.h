@@ -8,6 +8,7 @@
 
 #include "engine/config.h"
 #include "engine/huge_buffer.h"
+#include "engine/placer.h"
 #include "kernels/op/attention.h"
 #include "kernels/op/quantize.h"
 
@@ -49,10 +50,8 @@ struct State {
   op::AttentionSplit attention_split = {};  // of the pass, where a backend wants one
 };
 
-// A State whose arrays lie one after the other, each aligned to 256 bytes, in `memory`, which has
-// state_bytes() bytes and the same alignment. The memory is not touched.
-State place_state(const Config& config, int n_rows, std::byte* memory);
-std::size_t state_bytes(const Config& config, int n_rows);
+// A State with arrays of n_rows rows.
+State place_state(const Config& config, int n_rows, Placer& placer);
 
 // The angles that positions turn by.
 class RopeAngles {
@@ -79,6 +78,7 @@ class HostState {
   // Errors: out_of_memory.
   Status reserve(const Config& config, int n_rows);
   State& get() noexcept { return state_; }
+  const State& get() const noexcept { return state_; }
 
  private:
   HugeBuffer memory_;

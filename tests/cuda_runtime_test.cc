@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <map>
-#include <thread>
 
 namespace engine::cuda {
 namespace {
@@ -15,7 +14,8 @@ struct Driver {
   int version = 13000, runtime_version = 13000;
   cudaError_t count_error = cudaSuccess;
   std::vector<cudaDeviceProp> cards;
-  std::size_t total = 1000, used = 0;
+  std::size_t total = 1000, used = 0, host_total = 1000;
+  int n_host_allocations = 0;
   std::map<void*, std::size_t> allocations;
   cudaError_t next_error = cudaSuccess;  // of the next synchronisation
   int n_streams = 0, card = -1;
@@ -48,6 +48,19 @@ constexpr CudaCalls kCalls = {
         [](void* memory) {
           driver.used -= driver.allocations[memory];
           driver.allocations.erase(memory);
+          ::operator delete(memory);
+          return cudaSuccess;
+        },
+    .allocate_host =
+        [](void** memory, std::size_t n) {
+          if (n > driver.host_total) return cudaErrorMemoryAllocation;
+          ++driver.n_host_allocations;
+          *memory = ::operator new(n);
+          return cudaSuccess;
+        },
+    .free_host =
+        [](void* memory) {
+          --driver.n_host_allocations;
           ::operator delete(memory);
           return cudaSuccess;
         },
@@ -136,15 +149,40 @@ TEST_F(CudaRuntime, OutOfMemorySaysWhatWasAskedForAndWhatThereIs) {
   EXPECT_TRUE(runtime->allocate(400)) << "and goes on";
 }
 
-TEST_F(CudaRuntime, MemoryFreedOnAnotherThreadComesBack) {
+TEST_F(CudaRuntime, FreedMemoryComesBack) {
   {
     const auto runtime = open();
-    auto slab = runtime->allocate(900);
-    ASSERT_TRUE(slab);
-    std::thread([&] { slab->reset(); }).join();
     EXPECT_TRUE(runtime->allocate(900));
+    EXPECT_EQ(runtime->free_bytes(), 1000u);
+    EXPECT_TRUE(runtime->allocate(900));
+    EXPECT_TRUE(runtime->allocate_host(900)) << "takes nothing of the card's";
   }
   EXPECT_EQ(driver.used, 0u);
+  EXPECT_EQ(driver.n_host_allocations, 0);
+}
+
+TEST_F(CudaRuntime, OutOfHostMemoryIsAnError) {
+  const auto runtime = open();
+  driver.host_total = 100;
+  const auto slab = runtime->allocate_host(101);
+  EXPECT_EQ(slab.status().code(), Code::out_of_memory);
+  EXPECT_EQ(slab.status().message(), "device cuda: 101 bytes of the host's memory asked for");
+}
+
+TEST_F(CudaRuntime, WhatIsSentNeedsNoWait) {
+  const auto runtime = open();
+  const auto slab = runtime->allocate(8), other = runtime->allocate(8),
+             host = runtime->allocate_host(8);
+  ASSERT_TRUE(slab && other && host);
+  const std::uint64_t value = 7;
+  std::memcpy(host->get(), &value, sizeof value);
+  driver.next_error = cudaErrorInvalidValue;  // of a wait
+  runtime->send(slab->get(), host->get(), sizeof value);
+  runtime->copy(other->get(), slab->get(), sizeof value);
+  EXPECT_EQ(runtime->wait().code(), Code::device);
+  std::uint64_t got = 0;
+  ASSERT_TRUE(runtime->download(&got, other->get(), sizeof got).ok());
+  EXPECT_EQ(got, value);
 }
 
 TEST_F(CudaRuntime, AnOrdinaryErrorNamesItsOpAndPasses) {

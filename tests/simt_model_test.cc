@@ -100,6 +100,29 @@ TEST(SimtModelOf, BatchMatesAndCachedPrefixesChangeNoBit) {
   EXPECT_TRUE(same_bits(logits_of(sessions.back()), logits_after(cpu, first(60), {})));
 }
 
+TEST(SimtModelOf, KvMemoryThatIsUsedUpIsAnErrorUntilSomeComesBack) {
+  const std::string file = test::golden_file("tiny/tiny-gqa-Q8_0.gguf");
+  auto simt = Model::load(file, {.device = Device::simt, .kv_bytes = std::size_t{1} << 20});
+  ASSERT_TRUE(simt) << simt.status().message();
+  const std::vector<Token> tokens = some_tokens(12);
+  std::vector<Session> sessions;
+  Status status;
+  while (status.ok() && sessions.size() < 1000) {
+    sessions.push_back(session_of(*simt, {}));
+    status = sessions.back().decode(tokens);
+  }
+  EXPECT_EQ(status.code(), Code::out_of_memory);
+  EXPECT_NE(status.message().find("ModelOptions::kv_bytes"), std::string::npos) << status.message();
+  ASSERT_GT(sessions.size(), 1u);
+  sessions.erase(sessions.begin());
+  ASSERT_TRUE(sessions.back().decode(tokens).ok());
+  const Model cpu = load("tiny-gqa-Q8_0.gguf", Device::cpu);
+  EXPECT_TRUE(same_bits(logits_of(sessions.back()), logits_after(cpu, tokens, {})));
+
+  const auto none = Model::load(file, {.device = Device::simt, .kv_bytes = std::size_t{1} << 60});
+  EXPECT_EQ(none.status().code(), Code::out_of_memory) << none.status().message();
+}
+
 TEST(SimtModelOf, ScoresAsTheCpuDoes) {
   const std::vector<Token> tokens = some_tokens(20);
   std::vector<float> scores[2];
