@@ -24,7 +24,7 @@ set(rules
 
 # Where headers of others may appear: pairs of patterns over the header's path and over the file's.
 set(system_rules
-  "cuda|cublas|cooperative_groups|nv_"          "kernels/cuda/|engine/cuda_"
+  "cuda|cublas|cooperative_groups|nv_"          "kernels/cuda/|engine/cuda_|tests/support/cuda_"
   "(immintrin|x86intrin|arm_neon|arm_sve)[.]h"  "kernels/cpu/(leaf|simd)_"
   "(CLI|spdlog|nlohmann|boost|prometheus)/"     "(server|tools|bench|tests)/"
   "(gtest|gmock|benchmark)/"                    "(bench|tests)/")

@@ -18,6 +18,8 @@ if(LEFT_OUT)
 endif()
 foreach(test IN LISTS tests)
   get_filename_component(name ${test} NAME_WE)
+  # Run on several devices, it bears each one's name.
+  string(REGEX REPLACE "_device_test$" "_(simt|cuda)_test" name ${name})
   # A registered test bears the name of its file, or runs a program of that name.
   if(NOT LISTING MATCHES "[\"/]${name}\"")
     message(SEND_ERROR "${test} is not registered: no ctest test runs ${name}")

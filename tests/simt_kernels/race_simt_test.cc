@@ -15,6 +15,7 @@ int main() {
 #else
 
 #include "engine/engine.h"
+#include "tests/support/device_suite.h"
 #include "tests/support/model_file.h"
 #include "tests/support/ops/attention_op.h"
 #include "tests/support/ops/embedding_op.h"
@@ -31,7 +32,6 @@ int main() {
 #include "tests/support/ops/rope_op.h"
 #include "tests/support/ops/sample_op.h"
 #include "tests/support/ops/top_logits_op.h"
-#include "tests/support/simt_suite.h"
 
 namespace engine::test {
 namespace {
@@ -41,9 +41,9 @@ constexpr op::KvShape kKv = {1, 32, op::KvType::f16};
 // In order and mixed up, with memory of its own each time: an address is reported once.
 template <class Op>
 void race(const typename Op::Shape& shape) {
-  for (const SimtSchedule& schedule : {kSimtSchedules[0], kSimtSchedules[2]}) {
+  for (const DeviceRun& run : {kDeviceRuns[0], kDeviceRuns[2]}) {
     Op op(shape, 1);
-    run_simt(op, schedule, op.n_t());
+    run_on_device(op, run, op.n_t());
   }
 }
 

@@ -58,9 +58,11 @@ std::string compare(std::span<const float> expected, std::span<const float> got,
 // become one.
 using Bits = std::vector<std::uint32_t>;
 
+inline std::uint32_t bits_of(float v) {
+  return std::isnan(v) ? 0x7FC00000u : std::bit_cast<std::uint32_t>(v);
+}
 inline void append_bits(Bits& bits, std::span<const float> values) {
-  for (const float v : values)
-    bits.push_back(std::isnan(v) ? 0x7FC00000u : std::bit_cast<std::uint32_t>(v));
+  for (const float v : values) bits.push_back(bits_of(v));
 }
 template <class Integer>
 void append_bits(Bits& bits, std::span<const Integer> values) {

@@ -8,6 +8,7 @@
 #include "kernels/op/convert.h"
 #include "kernels/op/kv_page.h"
 #include "tests/support/buffer.h"
+#include "tests/support/compare.h"
 
 namespace engine::test {
 
@@ -94,5 +95,18 @@ class TestPages {
   Buffer<std::byte*> pages_;          // [n_sequences, n_pages]
   Buffer<std::byte* const*> tables_;  // [n_sequences]
 };
+
+// Whole pages, also what must not have been written, with numbers that arithmetic has made: their NaNs are one.
+inline void append_bits(Bits& bits, const TestPages& pages) {
+  for (const Buffer<std::byte>& page : pages.storage()) {
+    if (pages.shape().type == op::KvType::f32) {
+      append_bits(bits, std::span(reinterpret_cast<const float*>(page.data()), page.size() / 4));
+    } else {
+      const auto* halves = reinterpret_cast<const std::uint16_t*>(page.data());
+      for (std::size_t i = 0; i < page.size() / 2; ++i)
+        bits.push_back(bits_of(gguf::f32_from_f16(halves[i])));
+    }
+  }
+}
 
 }  // namespace engine::test

@@ -42,7 +42,7 @@ def change(command, old, new):
 # What ctest reads in a build folder.
 CTEST = """
 add_test(good_test sh -c "exit 0")
-add_test(other_test sh -c "exit {code}")
+add_test(other_test sh -c "echo other words; exit {code}")
 add_test(unit_test sh -c "exit 1")
 set_tests_properties(good_test other_test PROPERTIES LABELS gpu SKIP_RETURN_CODE 77)
 set_tests_properties(unit_test PROPERTIES LABELS unit)
@@ -223,7 +223,8 @@ class GpuCheck(unittest.TestCase):
         code, out, _ = folder.run(device="cuda")
         steps = folder.steps()
         self.assertEqual(code, 0, out)
-        self.assertEqual((steps["tests"]["status"], steps["tests"]["reason"]), ("skipped", "skipped themselves: other_test"))
+        self.assertEqual((steps["tests"]["status"], steps["tests"]["reason"]),
+                         ("skipped", "skipped themselves: other_test; other words"))
         self.assertEqual(steps["tests"]["figures"], {"passed": 1, "failed": 0, "skipped": 1})
         self.assertEqual(steps["bandwidth"]["figures"]["read_bytes_per_second"], 2e9)
         self.assertEqual(steps["sanitizer"]["status"], "ok")
@@ -239,11 +240,12 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(folder.run(device="cuda")[0], 1)
         steps = folder.steps()
         self.assertEqual((steps["tests"]["status"], steps["tests"]["reason"]), ("failed", "failed or not built: other_test"))
+        self.assertIn("other_test failed:\nother words\n", (folder.out / "log.txt").read_text())
         self.assertEqual(steps["sanitizer"]["status"], "failed")
         self.assertIn("racecheck: compute-sanitizer ended with 99: === ERROR: a race", steps["sanitizer"]["reason"])
         self.assertEqual(list(steps["sanitizer"]["figures"]), ["memcheck", "synccheck"])
-        (folder.path / "CTestTestfile.cmake").write_text('add_test(lost_test "/nowhere")\n'
-                                                         'set_tests_properties(lost_test PROPERTIES LABELS gpu)\n')
+        (folder.path / "CTestTestfile.cmake").write_text(
+            CTEST.format(code=77) + 'add_test(lost_test "/nowhere")\nset_tests_properties(lost_test PROPERTIES LABELS gpu)\n')
         (folder.path / "bin" / "gemma-eval").unlink()
         folder.run(device="cuda")
         self.assertEqual(folder.steps()["tests"]["reason"], "failed or not built: lost_test")

@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 
 from .build import build, tests_of_device
 from .check import ALL_LOGITS, fail_with, first_difference
-from .programs import Failure, Skip
+from .programs import MOST_LOGGED, Failure, Skip
 from .report import ROOT, Step
 
 TINY = ROOT / "tests/golden/tiny"
@@ -27,14 +27,23 @@ def run_tests(check, figures):
     results = check.scratch / "tests.xml"
     code, _ = check.runner.run(["ctest", "--test-dir", check.folder, "-L", "^gpu$", "--timeout", "120", "--output-junit",
                                 results], codes=(0, 8))  # 8: some failed
-    cases = list(xml.etree.ElementTree.parse(results).iter("testcase"))
-    by_status = {status: [case.get("name") for case in cases if case.get("status") in names] for status, names in
-                 {"passed": ("run",), "failed": ("fail",), "skipped": ("notrun", "disabled")}.items()}
-    figures.update({status: len(found) for status, found in by_status.items()})
-    if code != 0:
-        raise Failure("failed or not built: " + ", ".join(by_status["failed"] or by_status["skipped"]))
-    if by_status["skipped"]:
-        raise Skip("skipped themselves: " + ", ".join(by_status["skipped"]))
+    found = {"passed": [], "failed": [], "skipped": []}
+    reasons = {}  # a set in order
+    for case in xml.etree.ElementTree.parse(results).iter("testcase"):
+        skipped = case.find("skipped")  # also a program that is not there
+        skips_itself = skipped is not None and skipped.get("message", "").startswith("SKIP_RETURN_CODE")
+        status = "passed" if case.get("status") == "run" else "skipped" if skips_itself else "failed"
+        found[status].append(case.get("name"))
+        said = case.findtext("system-out", "").strip()
+        if status != "passed":
+            check.runner.note(f"{case.get('name')} {status}:\n{said[-MOST_LOGGED:]}")
+        if skips_itself and said:
+            reasons[said.splitlines()[-1]] = None
+    figures.update({status: len(names) for status, names in found.items()})
+    if code != 0 or found["failed"]:
+        raise Failure("failed or not built: " + ", ".join(found["failed"]))
+    if found["skipped"]:
+        raise Skip("; ".join(["skipped themselves: " + ", ".join(found["skipped"]), *reasons]))
 
 
 def distance(reference, answer):

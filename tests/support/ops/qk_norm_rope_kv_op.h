@@ -80,7 +80,7 @@ class QkNormRopeKvOp {
   Bits bits() const {
     Bits bits;
     append_bits(bits, q_.span());
-    for (const Buffer<std::byte>& page : pages_.storage()) append_bits(bits, page.span());
+    append_bits(bits, pages_);
     return bits;
   }
 

@@ -1,10 +1,11 @@
-// The CUDA backend under the executor, end to end: the CPU backend's bits on every tiny model, whatever
-// the chunks, batch mates and cached prefixes.
+// The CUDA backend end to end: the CPU backend's bits on every tiny model, whatever the chunks, batch mates and cached
+// prefixes. For a card, or, with ENGINE_DEVICE_SIMT, under the executor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/model_file.h"
@@ -20,39 +21,48 @@ using test::same_bits;
 using test::session_of;
 using test::some_tokens;
 
+#if defined(ENGINE_DEVICE_SIMT)
+constexpr Device kDevice = Device::simt;
+constexpr std::string_view kBackend = "simt sm_86";
+#else
+constexpr Device kDevice = Device::cuda;
+constexpr std::string_view kBackend = "cuda ";
+#endif
+
 Model load(const std::string& file, Device device) {
   auto model = Model::load(test::golden_file("tiny/" + file), {.device = device, .n_threads = 2});
   EXPECT_TRUE(model) << model.status().message();
   return *std::move(model);
 }
 
-class SimtModel : public testing::TestWithParam<std::string> {};
+class DeviceModel : public testing::TestWithParam<std::string> {};
 
-TEST_P(SimtModel, GivesTheBitsOfTheCpu) {
-  const Model simt = load(GetParam(), Device::simt), cpu = load(GetParam(), Device::cpu);
-  EXPECT_EQ(simt.info().backend, "simt sm_86");
+TEST_P(DeviceModel, GivesTheBitsOfTheCpu) {
+  const Model device = load(GetParam(), kDevice), cpu = load(GetParam(), Device::cpu);
+  EXPECT_TRUE(device.info().backend.starts_with(kBackend)) << device.info().backend;
   const std::vector<Token> tokens = some_tokens(66);  // beyond a page and several windows
   for (const SessionOptions& options : {SessionOptions{.n_chunk = 0, .kv = KvType::f16},
                                         SessionOptions{.n_chunk = 29, .kv = KvType::f32}})
-    EXPECT_TRUE(same_bits(logits_after(simt, tokens, options), logits_after(cpu, tokens, options)))
+    EXPECT_TRUE(
+        same_bits(logits_after(device, tokens, options), logits_after(cpu, tokens, options)))
         << "chunks of " << options.n_chunk;
   const auto few = std::span(tokens).first(10);
-  EXPECT_TRUE(same_bits(logits_after(simt, few, {.n_chunk = 1}), logits_after(cpu, few, {})));
+  EXPECT_TRUE(same_bits(logits_after(device, few, {.n_chunk = 1}), logits_after(cpu, few, {})));
 }
 
-class SimtAnswer : public SimtModel {};
+class DeviceAnswer : public DeviceModel {};
 
-TEST_P(SimtAnswer, IsTheCpus) {
+TEST_P(DeviceAnswer, IsTheCpus) {
   const std::vector<Token> prompt = some_tokens(9);
   std::vector<Token> ids[2];
-  for (const Device device : {Device::cpu, Device::simt}) {
+  for (const Device device : {Device::cpu, kDevice}) {
     const Model model = load(GetParam(), device);
     auto session = Session::create(model);
     ASSERT_TRUE(session);
     const auto answer =
         generate(*session, {.seed = 5}, prompt, {.max_tokens = 8, .ignore_eos = true});
     ASSERT_TRUE(answer) << answer.status().message();
-    ids[device == Device::simt] = answer->ids;
+    ids[device == kDevice] = answer->ids;
   }
   EXPECT_EQ(ids[0], ids[1]);
 }
@@ -62,11 +72,11 @@ std::string name_of(const testing::TestParamInfo<std::string>& tiny) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(Files, SimtModel,
+INSTANTIATE_TEST_SUITE_P(Files, DeviceModel,
                          testing::Values("tiny-nano-F32.gguf", "tiny-nano-Q5_1.gguf",
                                          "tiny-gqa-Q8_0.gguf", "tiny-mixed-Q4_K_M.gguf"),
                          name_of);
-INSTANTIATE_TEST_SUITE_P(MoreFiles, SimtAnswer,
+INSTANTIATE_TEST_SUITE_P(MoreFiles, DeviceAnswer,
                          testing::Values("tiny-nano-F32.gguf", "tiny-nano-BF16.gguf",
                                          "tiny-nano-Q5_1.gguf", "tiny-mqa-Q4_K_M.gguf",
                                          "tiny-mqa-Q3_K_M.gguf", "tiny-mqa-Q2_K.gguf",
@@ -74,14 +84,14 @@ INSTANTIATE_TEST_SUITE_P(MoreFiles, SimtAnswer,
                                          "tiny-mixed-Q4_K_M.gguf"),
                          name_of);
 
-TEST(SimtModelOf, BatchMatesAndCachedPrefixesChangeNoBit) {
-  const Model simt = load("tiny-gqa-Q8_0.gguf", Device::simt);
+TEST(DeviceModelOf, BatchMatesAndCachedPrefixesChangeNoBit) {
+  const Model device = load("tiny-gqa-Q8_0.gguf", kDevice);
   const Model cpu = load("tiny-gqa-Q8_0.gguf", Device::cpu);
   const std::vector<Token> tokens = some_tokens(66);
   const auto first = [&](std::size_t n) { return std::span(tokens).first(n); };
   const std::vector<std::size_t> lengths = {1, 7, 63, 64, 65};
   std::vector<Session> sessions;
-  for (const std::size_t n : lengths) sessions.push_back(session_of(simt, first(n)));
+  for (const std::size_t n : lengths) sessions.push_back(session_of(device, first(n)));
   std::vector<Session*> list;
   std::vector<Token> next;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -100,15 +110,15 @@ TEST(SimtModelOf, BatchMatesAndCachedPrefixesChangeNoBit) {
   EXPECT_TRUE(same_bits(logits_of(sessions.back()), logits_after(cpu, first(60), {})));
 }
 
-TEST(SimtModelOf, KvMemoryThatIsUsedUpIsAnErrorUntilSomeComesBack) {
+TEST(DeviceModelOf, KvMemoryThatIsUsedUpIsAnErrorUntilSomeComesBack) {
   const std::string file = test::golden_file("tiny/tiny-gqa-Q8_0.gguf");
-  auto simt = Model::load(file, {.device = Device::simt, .kv_bytes = std::size_t{1} << 20});
-  ASSERT_TRUE(simt) << simt.status().message();
+  auto model = Model::load(file, {.device = kDevice, .kv_bytes = std::size_t{1} << 20});
+  ASSERT_TRUE(model) << model.status().message();
   const std::vector<Token> tokens = some_tokens(12);
   std::vector<Session> sessions;
   Status status;
   while (status.ok() && sessions.size() < 1000) {
-    sessions.push_back(session_of(*simt, {}));
+    sessions.push_back(session_of(*model, {}));
     status = sessions.back().decode(tokens);
   }
   EXPECT_EQ(status.code(), Code::out_of_memory);
@@ -119,19 +129,19 @@ TEST(SimtModelOf, KvMemoryThatIsUsedUpIsAnErrorUntilSomeComesBack) {
   const Model cpu = load("tiny-gqa-Q8_0.gguf", Device::cpu);
   EXPECT_TRUE(same_bits(logits_of(sessions.back()), logits_after(cpu, tokens, {})));
 
-  const auto none = Model::load(file, {.device = Device::simt, .kv_bytes = std::size_t{1} << 60});
+  const auto none = Model::load(file, {.device = kDevice, .kv_bytes = std::size_t{1} << 60});
   EXPECT_EQ(none.status().code(), Code::out_of_memory) << none.status().message();
 }
 
-TEST(SimtModelOf, ScoresAsTheCpuDoes) {
+TEST(DeviceModelOf, ScoresAsTheCpuDoes) {
   const std::vector<Token> tokens = some_tokens(20);
   std::vector<float> scores[2];
-  for (const Device device : {Device::cpu, Device::simt}) {
+  for (const Device device : {Device::cpu, kDevice}) {
     auto session = Session::create(load("tiny-mixed-Q4_K_M.gguf", device), {.n_chunk = 8});
     ASSERT_TRUE(session);
     const auto got = session->score(tokens);
     ASSERT_TRUE(got) << got.status().message();
-    scores[device == Device::simt] = *got;
+    scores[device == kDevice] = *got;
   }
   EXPECT_TRUE(same_bits(scores[0], scores[1]));
 }

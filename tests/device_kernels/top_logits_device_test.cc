@@ -1,7 +1,7 @@
 #include <limits>
 
+#include "tests/support/device_suite.h"
 #include "tests/support/ops/top_logits_op.h"
-#include "tests/support/simt_suite.h"
 
 namespace engine::test {
 namespace {
@@ -12,7 +12,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 // There is no CPU backend's op: the reference is exact.
 void verify(TopLogitsOp& op) {
   op.run_reference();
-  verify_simt(op, op.bits());
+  verify_device(op, op.bits());
 }
 void trace_and_verify(const TopLogitsOp::Shape& shape) {
   SCOPED_TRACE(std::to_string(shape.k) + " of " + std::to_string(shape.n_vocab));
@@ -20,7 +20,7 @@ void trace_and_verify(const TopLogitsOp::Shape& shape) {
   verify(op);
 }
 
-TEST(TopLogitsSimt, KnownValues) {
+TEST(TopLogitsDevice, KnownValues) {
   TopLogitsOp op({.n_t = 1, .n_vocab = 6, .k = 4}, 1);
   const float logits[] = {1.0f, 5.0f, -0.5f, 5.0f, 7.0f, -9.0f};
   std::copy(std::begin(logits), std::end(logits), op.logits().begin());
@@ -30,26 +30,26 @@ TEST(TopLogitsSimt, KnownValues) {
   EXPECT_EQ(op.non_finite(0), 0u);
 }
 
-TEST(TopLogitsSimt, Sizes) {
+TEST(TopLogitsDevice, Sizes) {
   for (const int n_vocab : {1, 2, 63, 64, 65, 255, 257, 1024, 1025, 3000, 5000})
     for (const int k : {1, 2, 63, 64})
       if (k <= n_vocab) trace_and_verify({.n_t = 1, .n_vocab = n_vocab, .k = k});
 }
 
-TEST(TopLogitsSimt, MoreThanThePartsOfOneThousand) {
+TEST(TopLogitsDevice, MoreThanThePartsOfOneThousand) {
   for (const int k : {1, 64}) trace_and_verify({.n_t = 1, .n_vocab = 65 * 1024 + 7, .k = k});
 }
 
-TEST(TopLogitsSimt, Rows) {
+TEST(TopLogitsDevice, Rows) {
   for (const int n_t : {0, 2, 5}) trace_and_verify({.n_t = n_t, .n_vocab = 1500, .k = 5});
 }
 
-TEST(TopLogitsSimt, AnyAlignment) {
+TEST(TopLogitsDevice, AnyAlignment) {
   for (const std::size_t misalign : {1u, 3u})
     trace_and_verify({.n_t = 2, .n_vocab = 1100, .k = 7, .misalign = misalign});
 }
 
-TEST(TopLogitsSimt, TiesGoToTheLowerId) {
+TEST(TopLogitsDevice, TiesGoToTheLowerId) {
   for (const int k : {1, 64}) {
     TopLogitsOp few({.n_t = 1, .n_vocab = 2500, .k = k}, 2),
         same({.n_t = 1, .n_vocab = 2500, .k = k}, 3);
@@ -61,14 +61,14 @@ TEST(TopLogitsSimt, TiesGoToTheLowerId) {
   }
 }
 
-TEST(TopLogitsSimt, ZerosOfBothSignsAreEqual) {
+TEST(TopLogitsDevice, ZerosOfBothSignsAreEqual) {
   TopLogitsOp op({.n_t = 1, .n_vocab = 100, .k = 64}, 4);
   for (std::size_t i = 0; i < 100; ++i) op.logits()[i] = i % 3 == 0 ? 0.0f : -0.0f;
   verify(op);
   for (int i = 0; i < 64; ++i) EXPECT_EQ(op.id(0, i), i);
 }
 
-TEST(TopLogitsSimt, ReportsWhatIsNotFinite) {
+TEST(TopLogitsDevice, ReportsWhatIsNotFinite) {
   for (const int n_ids : {3000, 1200})
     for (const float bad : {kNan, -kNan, kInfinity, -kInfinity})
       for (const std::size_t at : {0u, 1500u, 2999u}) {
@@ -79,7 +79,7 @@ TEST(TopLogitsSimt, ReportsWhatIsNotFinite) {
       }
 }
 
-TEST(TopLogitsSimt, LargestAndSmallestNumbers) {
+TEST(TopLogitsDevice, LargestAndSmallestNumbers) {
   TopLogitsOp op({.n_t = 1, .n_vocab = 1030, .k = 64}, 6);
   op.logits()[7] = std::numeric_limits<float>::max();
   op.logits()[1029] = -std::numeric_limits<float>::max();
@@ -87,7 +87,7 @@ TEST(TopLogitsSimt, LargestAndSmallestNumbers) {
   verify(op);
 }
 
-TEST(TopLogitsSimt, IdsWithoutATokenAreNotChosen) {
+TEST(TopLogitsDevice, IdsWithoutATokenAreNotChosen) {
   for (const int n_ids : {64, 65, 1023, 1024, 1025, 2999}) {
     TopLogitsOp op({.n_t = 2, .n_vocab = 3000, .k = 64, .n_ids = n_ids}, 7);
     for (int i = n_ids; i < 3000; ++i) op.logits()[static_cast<std::size_t>(i)] = 100;
@@ -97,7 +97,7 @@ TEST(TopLogitsSimt, IdsWithoutATokenAreNotChosen) {
 }
 
 // Fewer numbers than places: minus infinities fill the rest.
-TEST(TopLogitsSimt, MostlyInfinite) {
+TEST(TopLogitsDevice, MostlyInfinite) {
   TopLogitsOp op({.n_t = 1, .n_vocab = 3000, .k = 64}, 7);
   for (std::size_t i = 0; i < 3000; ++i)
     if (i % 100 != 99) op.logits()[i] = -kInfinity;

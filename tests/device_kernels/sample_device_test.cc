@@ -1,7 +1,7 @@
 #include <limits>
 
+#include "tests/support/device_suite.h"
 #include "tests/support/ops/sample_op.h"
-#include "tests/support/simt_suite.h"
 
 namespace engine::test {
 namespace {
@@ -11,10 +11,10 @@ constexpr std::uint64_t kMost = ~std::uint64_t{0}, kOne = std::uint64_t{1} << 32
 // The CPU's sampler is engine/sampler.h: the reference is exact.
 void verify(SampleOp& op) {
   op.run_reference();
-  verify_simt(op, op.bits());
+  verify_device(op, op.bits());
 }
 
-TEST(SampleSimt, KnownValues) {
+TEST(SampleDevice, KnownValues) {
   SampleOp op({.n_t = 6, .k = 3}, 1);
   // Weights 4, 2, 1 times 2^30; ids 30, 10, 20.
   for (int t = 0; t < 6; ++t) {
@@ -45,7 +45,7 @@ TEST(SampleSimt, KnownValues) {
   }
 }
 
-TEST(SampleSimt, Sizes) {
+TEST(SampleDevice, Sizes) {
   for (const int k : {1, 2, 31, 32, 33, 63, 64})
     for (const int n_t : {0, 1, 40}) {
       SCOPED_TRACE(std::to_string(n_t) + " x " + std::to_string(k));
@@ -54,7 +54,7 @@ TEST(SampleSimt, Sizes) {
     }
 }
 
-TEST(SampleSimt, Limits) {
+TEST(SampleDevice, Limits) {
   for (const std::uint32_t mantissa : {0u, 1u, 1u << 23, (1u << 24) - 1})
     for (const int shift : {0, 23, 24, 62, 63, 150})
       for (const std::uint64_t least : {std::uint64_t{0}, std::uint64_t{1}, kOne, kOne + 1}) {
@@ -68,7 +68,7 @@ TEST(SampleSimt, Limits) {
       }
 }
 
-TEST(SampleSimt, TiesAndNumbersThatAreNone) {
+TEST(SampleDevice, TiesAndNumbersThatAreNone) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float value : {1.5f, -kInfinity, kInfinity, std::nanf("")})
     for (const std::size_t from : {0u, 1u, 40u}) {

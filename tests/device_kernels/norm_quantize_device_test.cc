@@ -1,36 +1,36 @@
 #include <limits>
 
+#include "tests/support/device_suite.h"
 #include "tests/support/ops/norm_quantize_op.h"
-#include "tests/support/simt_suite.h"
 
 namespace engine::test {
 namespace {
 
-TEST(NormQuantizeSimt, Widths) {
+TEST(NormQuantizeDevice, Widths) {
   for (const int n_i : {32, 64, 96, 128, 160, 256, 640, 1152}) {
     SCOPED_TRACE(n_i);
-    verify_simt(NormQuantizeOp({.n_t = 2, .n_i = n_i}, 1));
+    verify_device(NormQuantizeOp({.n_t = 2, .n_i = n_i}, 1));
   }
 }
 
-TEST(NormQuantizeSimt, Rows) {
-  for (const int n_t : {0, 1, 4, 65}) verify_simt(NormQuantizeOp({.n_t = n_t, .n_i = 64}, 2));
+TEST(NormQuantizeDevice, Rows) {
+  for (const int n_t : {0, 1, 4, 65}) verify_device(NormQuantizeOp({.n_t = n_t, .n_i = 64}, 2));
 }
 
-TEST(NormQuantizeSimt, AnyAlignment) {
+TEST(NormQuantizeDevice, AnyAlignment) {
   for (const std::size_t misalign : {1u, 3u})
-    verify_simt(NormQuantizeOp({.n_t = 2, .n_i = 96, .misalign = misalign}, 3));
+    verify_device(NormQuantizeOp({.n_t = 2, .n_i = 96, .misalign = misalign}, 3));
 }
 
-TEST(NormQuantizeSimt, ZerosAndNonFinite) {
+TEST(NormQuantizeDevice, ZerosAndNonFinite) {
   for (const float value : {0.0f, 1e-32f, std::numeric_limits<float>::quiet_NaN(),
                             std::numeric_limits<float>::infinity(), 1e30f}) {
     SCOPED_TRACE(value);
     NormQuantizeOp all({.n_t = 2, .n_i = 160}, 4), one({.n_t = 3, .n_i = 160}, 5);
     std::fill(all.x().begin(), all.x().end(), value);
     one.x()[160 + 57] = value;
-    verify_simt(all);
-    verify_simt(one);
+    verify_device(all);
+    verify_device(one);
   }
 }
 

@@ -1,7 +1,7 @@
 #include <limits>
 
+#include "tests/support/device_suite.h"
 #include "tests/support/ops/matmul_op.h"
-#include "tests/support/simt_suite.h"
 
 namespace engine::test {
 namespace {
@@ -26,7 +26,7 @@ bool fits(const MatmulOp::Shape& shape) {
 void trace_and_verify(const MatmulOp::Shape& shape) {
   if (!fits(shape)) return;
   SCOPED_TRACE(label(shape));
-  verify_simt(MatmulOp(shape, 1));
+  verify_device(MatmulOp(shape, 1));
 }
 
 // Calls fn(type, layout) for every quantised type and layout.
@@ -36,7 +36,7 @@ void for_quantized(const Fn& fn) {
   for (const Type type : kPlaneTypes) fn(type, Layout::device_planes);
 }
 
-TEST(MatmulSimt, RowLengths) {
+TEST(MatmulDevice, RowLengths) {
   for_quantized([](Type type, Layout layout) {
     for (const int n_in : {32, 64, 96, 160, 256, 288, 512, 640, 1024, 2048})
       for (const int n_t : {1, 9})
@@ -45,7 +45,7 @@ TEST(MatmulSimt, RowLengths) {
 }
 
 // Rows that are longer than what shared memory takes of the activations at a time.
-TEST(MatmulSimt, LongRows) {
+TEST(MatmulDevice, LongRows) {
   for (const Type type : kPlaneTypes)
     for (const int n_t : {1, 5})
       for (const int n_in : {2304, 4096, 4384})
@@ -53,7 +53,7 @@ TEST(MatmulSimt, LongRows) {
             {.type = type, .layout = Layout::device_planes, .n_out = 6, .n_in = n_in, .n_t = n_t});
 }
 
-TEST(MatmulSimt, Columns) {
+TEST(MatmulDevice, Columns) {
   for_quantized([](Type type, Layout layout) {
     for (const int n_t : {0, 1, 2, 3, 4, 5, 8, 9, 16, 17})
       trace_and_verify({.type = type, .layout = layout, .n_out = 18, .n_in = 256, .n_t = n_t});
@@ -66,7 +66,7 @@ TEST(MatmulSimt, Columns) {
       {.type = Type::q2_k, .layout = Layout::rows, .n_out = 5, .n_in = 256, .n_t = 65});
 }
 
-TEST(MatmulSimt, Outputs) {
+TEST(MatmulDevice, Outputs) {
   for_quantized([](Type type, Layout layout) {
     for (const int n_out : {1, 2, 15, 16, 17, 33, 640})
       trace_and_verify({.type = type,
@@ -80,17 +80,15 @@ TEST(MatmulSimt, Outputs) {
 }
 
 // So many that matvec's warps have several groups of four, one after the other.
-constexpr int kRowsOfSeveralGroupsAWarp = 65536;
-
-TEST(MatmulSimt, ManyRows) {
+TEST(MatmulDevice, ManyRows) {
   trace_and_verify({.type = Type::q8_0,
                     .layout = Layout::device_planes,
-                    .n_out = kRowsOfSeveralGroupsAWarp + 5,
+                    .n_out = 65536 + 5,
                     .n_in = 64,
                     .n_t = 1});
 }
 
-TEST(MatmulSimt, Floats) {
+TEST(MatmulDevice, Floats) {
   for (const Type type : kFloatTypes) {
     for (const int n_in : {1, 7, 31, 32, 33, 72, 255, 256, 257, 640})
       trace_and_verify({.type = type, .layout = Layout::rows, .n_out = 5, .n_in = n_in, .n_t = 2});
@@ -105,7 +103,7 @@ TEST(MatmulSimt, Floats) {
 }
 
 // Several matrices in as few launches as there can be: more than one launch takes, in both layouts.
-TEST(MatmulSimt, SeveralAtOnce) {
+TEST(MatmulDevice, SeveralAtOnce) {
   for (const int n_t : {0, 1, 2, 20}) {
     std::vector<MatmulOp> ops;
     std::uint64_t seed = 1;
@@ -120,23 +118,24 @@ TEST(MatmulSimt, SeveralAtOnce) {
     add(Type::q4_1, Layout::rows, 3);
     add(Type::q6_k, Layout::device_planes, 30);
     std::vector<Bits> expected;
-    std::vector<op::MatmulArgs> args;
-    simt::Stream stream(simt_device());
-    for (MatmulOp& op : ops) {
-      expected.push_back(cpu_bits(op));
-      op.reset();
-      args.push_back(op.args(0, n_t, stream));
+    for (MatmulOp& op : ops) expected.push_back(cpu_bits(op));
+    for (const DeviceRun& run : kDeviceRuns) {
+      SCOPED_TRACE(std::string(run.name) + ", " + std::to_string(n_t) + " columns");
+      for (MatmulOp& op : ops) op.reset();
+      ASSERT_TRUE(on_device(run, [&](auto& stream) {
+        std::vector<op::MatmulArgs> args;
+        for (MatmulOp& op : ops) args.push_back(op.args(0, n_t, stream));
+        matmuls(args, stream);
+      }));
+      for (std::size_t i = 0; i < ops.size(); ++i)
+        EXPECT_EQ(compare_bits(expected[i], ops[i].bits()), "") << i;
     }
-    simt::matmuls(args, stream);
-    ASSERT_TRUE(stream.error().ok()) << stream.error().message;
-    for (std::size_t i = 0; i < ops.size(); ++i)
-      EXPECT_EQ(compare_bits(expected[i], ops[i].bits()), "") << i << ", " << n_t << " columns";
   }
 }
 
 // Every byte of quants and sub-scales at an extreme, against activations at an extreme: the largest
 // integer sums there are. Products with sub-scales must not be formed in 32-bit integers.
-TEST(MatmulSimt, ExtremeBlocks) {
+TEST(MatmulDevice, ExtremeBlocks) {
   for_quantized([](Type type, Layout layout) {
     for (const int n_t : kColumnCounts) {
       const MatmulOp::Shape shape = {
@@ -157,14 +156,14 @@ TEST(MatmulSimt, ExtremeBlocks) {
         std::fill(op.x().begin(), op.x().end(), 1.0f);
         std::fill(op.x().begin(), op.x().begin() + 512, -1.0f);
         op.prepare();
-        verify_simt(op);
+        verify_device(op);
       }
     }
   });
 }
 
 // -32 * -128 in every element: the sum over a block, 32 * 32639 * 4096, does not fit 32 bits.
-TEST(MatmulSimt, LargestQ6KSums) {
+TEST(MatmulDevice, LargestQ6KSums) {
   for (const Layout layout : {Layout::rows, Layout::device_planes}) {
     for (const int n_t : kColumnCounts) {
       MatmulOp op({.type = Type::q6_k, .layout = layout, .n_out = 6, .n_in = 256, .n_t = n_t}, 4);
@@ -176,13 +175,13 @@ TEST(MatmulSimt, LargestQ6KSums) {
       }
       std::fill(op.x().begin(), op.x().end(), 1.0f);
       op.prepare();
-      verify_simt(op);
+      verify_device(op);
     }
   }
 }
 
 // Rows of weights whose scales are subnormal, infinite or NaN, and columns of activations that are.
-TEST(MatmulSimt, SpecialScales) {
+TEST(MatmulDevice, SpecialScales) {
   for_quantized([](Type type, Layout layout) {
     for (const int n_t : kColumnCounts) {
       const MatmulOp::Shape shape = {
@@ -204,77 +203,9 @@ TEST(MatmulSimt, SpecialScales) {
       op.x()[512 + 200] = std::numeric_limits<float>::infinity();
       std::fill_n(op.x().begin() + 1024, 64, 1e-38f);
       op.prepare();
-      verify_simt(op);
+      verify_device(op);
     }
   });
-}
-
-// What launches asked of memory while this existed.
-class Statistics {
- public:
-  Statistics() {
-    simt_device().launches.clear();
-    simt_device().options.statistics = true;
-  }
-  ~Statistics() { simt_device().options.statistics = false; }
-  const std::vector<simt::Statistics>& launches() const { return simt_device().launches; }
-};
-
-// The matrices of the 270M model, the head's rows reduced: 8 lanes get a head of planes in one request, every other
-// byte is asked for once by `passes` launches' blocks.
-void check_traffic(const std::vector<MatmulOp::Shape>& shapes, std::uint64_t passes,
-                   double sector_efficiency) {
-  std::vector<MatmulOp> ops;
-  std::vector<op::MatmulArgs> args;
-  simt::Stream stream(simt_device());
-  ops.reserve(shapes.size());
-  for (const MatmulOp::Shape& shape : shapes) {
-    ops.emplace_back(shape, 1);
-    args.push_back(ops.back().args(0, shape.n_t, stream));
-  }
-  const Statistics statistics;
-  simt::matmuls(args, stream);
-  ASSERT_TRUE(stream.error().ok()) << stream.error().message;
-  ASSERT_EQ(statistics.launches().size(), 1u);
-  const simt::Statistics& launch = statistics.launches().front();
-  EXPECT_GE(launch.loads.sector_efficiency(), sector_efficiency);
-  EXPECT_LE(launch.worst_ways(), 2) << "at line " << launch.worst_conflict.line;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    const MatmulOp::Shape& shape = shapes[i];
-    SCOPED_TRACE(label(shape));
-    const simt::BufferTraffic* weights = launch.buffer(args[i].w.data);
-    ASSERT_NE(weights, nullptr);
-    // No group of these has padding.
-    EXPECT_EQ(weights->unique_loaded_bytes, ops[i].bytes());
-    const int head = shape.type == Type::q4_k ? 4 : shape.type == Type::q6_k ? 2 : 0;
-    const std::uint64_t heads = count(shape.n_out, shape.n_in / op::kSegment, head);
-    EXPECT_EQ(weights->loaded_bytes, passes * (ops[i].bytes() + 7 * heads));
-  }
-}
-
-TEST(MatmulSimt, WeightsAreReadOnceByFewColumns) {
-  constexpr Layout kPlanes = Layout::device_planes;
-  for (const int n_t : {1, 2, 4, 8}) {
-    check_traffic({{Type::q5_0, kPlanes, 1024, 640, n_t},
-                   {Type::q5_0, kPlanes, 256, 640, n_t},
-                   {Type::q8_0, kPlanes, 256, 640, n_t}},
-                  1, 0.95);
-    check_traffic({{Type::q5_0, kPlanes, 2048, 640, n_t}, {Type::q5_0, kPlanes, 2048, 640, n_t}}, 1,
-                  0.95);
-    check_traffic({{Type::q4_k, kPlanes, 640, 1024, n_t}}, 1, 0.95);
-    check_traffic({{Type::q4_k, kPlanes, 640, 2048, n_t}}, 1, 0.95);
-    check_traffic({{Type::q6_k, kPlanes, 640, 2048, n_t}}, 1, 0.95);
-  }
-  check_traffic({{Type::q8_0, kPlanes, kRowsOfSeveralGroupsAWarp, 128, 1}}, 1, 0.95);
-}
-
-TEST(MatmulSimt, WeightsAreReadOncePerTileOfColumns) {
-  constexpr Layout kPlanes = Layout::device_planes;
-  for (const int n_t : {9, 33})
-    for (const auto& [type, n_in] :
-         {std::pair(Type::q8_0, 640), {Type::q5_0, 640}, {Type::q4_k, 1024}, {Type::q6_k, 2048}})
-      check_traffic({{type, kPlanes, 192, n_in, n_t}}, n_t > 32 ? 2 : 1,
-                    0.94);  // either half of a segment reads its head
 }
 
 }  // namespace

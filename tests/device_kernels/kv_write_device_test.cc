@@ -1,38 +1,38 @@
 #include <limits>
 
+#include "tests/support/device_suite.h"
 #include "tests/support/ops/kv_write_op.h"
-#include "tests/support/simt_suite.h"
 
 namespace engine::test {
 namespace {
 
 constexpr op::KvType kTypes[] = {op::KvType::f16, op::KvType::f32};
 
-TEST(KvWriteSimt, HeadShapes) {
+TEST(KvWriteDevice, HeadShapes) {
   for (const op::KvType type : kTypes)
     for (const int n_kv : {1, 3})
       for (const int d : {16, 72, 256}) {
         SCOPED_TRACE(std::to_string(n_kv) + " x " + std::to_string(d));
-        verify_simt(KvWriteOp({.kv = {n_kv, d, type},
-                               .rows = consecutive_rows(3, 2),
-                               .n_sequences = 1,
-                               .n_positions = 64},
-                              1));
+        verify_device(KvWriteOp({.kv = {n_kv, d, type},
+                                 .rows = consecutive_rows(3, 2),
+                                 .n_sequences = 1,
+                                 .n_positions = 64},
+                                1));
       }
 }
 
-TEST(KvWriteSimt, PromptOverPages) {
+TEST(KvWriteDevice, PromptOverPages) {
   for (const op::KvType type : kTypes)
-    verify_simt(KvWriteOp({.kv = {1, 16, type},
-                           .rows = consecutive_rows(60, 70),
-                           .n_sequences = 1,
-                           .n_positions = 192},
-                          2));
+    verify_device(KvWriteOp({.kv = {1, 16, type},
+                             .rows = consecutive_rows(60, 70),
+                             .n_sequences = 1,
+                             .n_positions = 192},
+                            2));
 }
 
-TEST(KvWriteSimt, Sequences) {
+TEST(KvWriteDevice, Sequences) {
   for (const op::KvType type : kTypes)
-    verify_simt(KvWriteOp(
+    verify_device(KvWriteOp(
         {.kv = {2, 32, type},
          .rows = {{0, 0, 0}, {63, 63, 0}, {64, 64, 0}, {127, 127, 1}, {128, 128, 1}, {64, 64, 1}},
          .n_sequences = 2,
@@ -40,22 +40,22 @@ TEST(KvWriteSimt, Sequences) {
         3));
 }
 
-TEST(KvWriteSimt, NoRows) {
-  verify_simt(KvWriteOp(
+TEST(KvWriteDevice, NoRows) {
+  verify_device(KvWriteOp(
       {.kv = {1, 64, op::KvType::f16}, .rows = {}, .n_sequences = 1, .n_positions = 64}, 4));
 }
 
-TEST(KvWriteSimt, AnyAlignment) {
+TEST(KvWriteDevice, AnyAlignment) {
   for (const op::KvType type : kTypes)
-    verify_simt(KvWriteOp({.kv = {1, 72, type},
-                           .rows = consecutive_rows(9, 2),
-                           .n_sequences = 1,
-                           .n_positions = 64,
-                           .misalign = 3},
-                          5));
+    verify_device(KvWriteOp({.kv = {1, 72, type},
+                             .rows = consecutive_rows(9, 2),
+                             .n_sequences = 1,
+                             .n_positions = 64,
+                             .misalign = 3},
+                            5));
 }
 
-TEST(KvWriteSimt, ExtremeValues) {
+TEST(KvWriteDevice, ExtremeValues) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float specials[] = {
       65504, 65519.99f, 65520,      -1e9f,     infinity, std::numeric_limits<float>::quiet_NaN(),
@@ -65,7 +65,7 @@ TEST(KvWriteSimt, ExtremeValues) {
         {.kv = {1, 16, type}, .rows = consecutive_rows(1, 1), .n_sequences = 1, .n_positions = 64},
         6);
     for (std::size_t i = 0; i < std::size(specials); ++i) op.k()[i] = op.v()[15 - i] = specials[i];
-    verify_simt(op);
+    verify_device(op);
   }
 }
 

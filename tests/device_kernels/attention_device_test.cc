@@ -1,7 +1,7 @@
 #include <limits>
 
+#include "tests/support/device_suite.h"
 #include "tests/support/ops/attention_op.h"
-#include "tests/support/simt_suite.h"
 
 namespace engine::test {
 namespace {
@@ -19,12 +19,12 @@ std::string label(const AttentionOp::Shape& shape) {
 
 void trace_and_verify(const AttentionOp::Shape& shape) {
   SCOPED_TRACE(label(shape));
-  verify_simt(AttentionOp(shape, 1));
+  verify_device(AttentionOp(shape, 1));
 }
 
 // Tiles that blocks hand over to the last of them: fewer and more splits than tiles, and a number that
 // does not divide them; few rows and many.
-TEST(AttentionSimt, Splits) {
+TEST(AttentionDevice, Splits) {
   for (const int n_splits : {2, 3, 8})
     for (const int pos : {0, 63, 64, 191, 700})
       for (const int window : {kAllKeys, 130})
@@ -42,7 +42,7 @@ TEST(AttentionSimt, Splits) {
 }
 
 // So many that they are merged by a launch of their own; a row beside them sees one tile only.
-TEST(AttentionSimt, SplitsOfManyTiles) {
+TEST(AttentionDevice, SplitsOfManyTiles) {
   trace_and_verify({.kv = {1, 72, op::KvType::f16},
                     .n_h = 2,
                     .window = kAllKeys,
@@ -65,7 +65,7 @@ TEST(AttentionSimt, SplitsOfManyTiles) {
 constexpr std::pair<int, int> kHeads[] = {{1, 1}, {4, 2}, {3, 1}, {4, 1}, {8, 1}};
 
 // Few rows and many, around a page border.
-TEST(AttentionSimt, HeadShapes) {
+TEST(AttentionDevice, HeadShapes) {
   for (const op::KvType type : kTypes)
     for (const int d : {16, 72, 128, 256})
       for (const auto& [n_h, n_kv] : kHeads)
@@ -76,21 +76,21 @@ TEST(AttentionSimt, HeadShapes) {
                             .rows = consecutive_rows(65 - n_t / 2, n_t)});
 }
 
-TEST(AttentionSimt, LargeHeads) {
+TEST(AttentionDevice, LargeHeads) {
   for (const int d : {514, 1024})
     for (const int n_t : {1, 9})
       trace_and_verify(
           {.kv = {1, d, op::KvType::f16}, .n_h = 2, .window = 3, .rows = consecutive_rows(5, n_t)});
 }
 
-TEST(AttentionSimt, PositionsAtPageBorders) {
+TEST(AttentionDevice, PositionsAtPageBorders) {
   for (const op::KvType type : kTypes)
     for (const int pos : {0, 1, 62, 63, 64, 127, 128, 191, 400})
       trace_and_verify(
           {.kv = {1, 32, type}, .n_h = 2, .window = kAllKeys, .rows = consecutive_rows(pos, 1)});
 }
 
-TEST(AttentionSimt, Windows) {
+TEST(AttentionDevice, Windows) {
   for (const int window : {1, 2, 63, 64, 65, 512})
     for (const int pos : {0, 63, 64, 511, 600})
       trace_and_verify({.kv = {1, 16, op::KvType::f16},
@@ -99,7 +99,7 @@ TEST(AttentionSimt, Windows) {
                         .rows = consecutive_rows(pos, 1)});
 }
 
-TEST(AttentionSimt, Prompts) {
+TEST(AttentionDevice, Prompts) {
   for (const int n_t : {1, 8, 9, 63, 64, 65, 130})
     trace_and_verify({.kv = {1, 16, op::KvType::f16},
                       .n_h = 4,
@@ -112,7 +112,7 @@ TEST(AttentionSimt, Prompts) {
                       .rows = consecutive_rows(60, n_t)});
 }
 
-TEST(AttentionSimt, HeadsOverWindowBorders) {
+TEST(AttentionDevice, HeadsOverWindowBorders) {
   for (const auto& [n_h, n_kv] : kHeads)
     for (const int window : {1, 64, 65})
       for (const int n_t : {3, 12})
@@ -123,7 +123,7 @@ TEST(AttentionSimt, HeadsOverWindowBorders) {
 }
 
 // Neighbouring rows of different sequences, and more of them than are "few".
-TEST(AttentionSimt, Sequences) {
+TEST(AttentionDevice, Sequences) {
   const std::vector<op::KvRow> rows = {{200, 200, 0}, {5, 5, 1},   {6, 6, 1}, {64, 64, 2},
                                        {201, 201, 0}, {0, 0, 3},   {7, 7, 1}, {202, 202, 0},
                                        {190, 190, 1}, {65, 65, 2}, {1, 1, 3}};
@@ -136,7 +136,7 @@ TEST(AttentionSimt, Sequences) {
 }
 
 // Between what two rows of a sequence see lie pages that neither does.
-TEST(AttentionSimt, RowsFarApart) {
+TEST(AttentionDevice, RowsFarApart) {
   for (const auto& [n_h, n_kv] : kHeads)
     trace_and_verify({.kv = {n_kv, 16, op::KvType::f16},
                       .n_h = n_h,
@@ -153,7 +153,7 @@ TEST(AttentionSimt, RowsFarApart) {
 }
 
 // An image span: every row sees up to the span's end.
-TEST(AttentionSimt, UntilBeyondThePosition) {
+TEST(AttentionDevice, UntilBeyondThePosition) {
   for (const auto& [n_h, n_kv] : kHeads)
     for (const int window : {kAllKeys, 2, 64})
       trace_and_verify({.kv = {n_kv, 16, op::KvType::f16},
@@ -162,7 +162,7 @@ TEST(AttentionSimt, UntilBeyondThePosition) {
                         .rows = {{60, 130, 0}, {100, 130, 0}, {130, 130, 0}}});
 }
 
-TEST(AttentionSimt, AnyAlignment) {
+TEST(AttentionDevice, AnyAlignment) {
   for (const std::size_t misalign : {1u, 3u})
     for (const int n_t : {2, 10})
       trace_and_verify({.kv = {1, 72, op::KvType::f16},
@@ -172,13 +172,13 @@ TEST(AttentionSimt, AnyAlignment) {
                         .misalign = misalign});
 }
 
-TEST(AttentionSimt, NoRows) {
-  verify_simt(
+TEST(AttentionDevice, NoRows) {
+  verify_device(
       AttentionOp({.kv = {1, 64, op::KvType::f16}, .n_h = 1, .window = kAllKeys, .rows = {}}, 2));
 }
 
 // Scores so far apart that one key takes all, in the first, a middle or the last tile.
-TEST(AttentionSimt, HugeScores) {
+TEST(AttentionDevice, HugeScores) {
   for (const int winner : {3, 70, 140}) {
     AttentionOp op({.kv = {1, 16, op::KvType::f32},
                     .n_h = 1,
@@ -189,11 +189,11 @@ TEST(AttentionSimt, HugeScores) {
     op.q()[0] = 100.0f;
     for (int key = 0; key <= 140; ++key)
       op.pages().set_k(0, key, 0, 0, key == winner ? 300.0f : -300.0f);
-    verify_simt(op);
+    verify_device(op);
   }
 }
 
-TEST(AttentionSimt, NonFiniteVisibleKey) {
+TEST(AttentionDevice, NonFiniteVisibleKey) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()})
@@ -205,7 +205,7 @@ TEST(AttentionSimt, NonFiniteVisibleKey) {
                      4);
       for (std::size_t t = 0; t < 9; ++t) op.q()[16 * t + 2] = 1;
       op.pages().set_k(0, key, 0, 2, bad);
-      verify_simt(op);
+      verify_device(op);
     }
 }
 
