@@ -14,6 +14,7 @@
 #include "engine/kv_cache.h"
 #include "engine/placer.h"
 #include "gguf/no_throw.h"
+#include "kernels/op/head_logits.h"
 
 namespace engine::ENGINE_DEVICE_NS {
 namespace {
@@ -34,7 +35,7 @@ struct Scratch {
   State state;
   float* logits;  // [kMostHeadRows, n_vocab]
   // Of top_logits() and sample().
-  std::uint64_t* parts;
+  op::LogitSpan* spans;
   std::int32_t* ids;
   float* values;
   std::uint32_t* non_finite;
@@ -47,7 +48,8 @@ Scratch place_scratch(const Config& c, std::size_t split_bytes, Placer& placer) 
   Scratch s;
   s.state = place_state(c, kMostRows, placer);
   s.logits = placer.take<float>(Backend::kMostHeadRows * n_vocab);
-  s.parts = placer.take<std::uint64_t>(op::kTopLogitsParts * (op::kMaxTopLogits + 1));
+  s.spans = placer.take<op::LogitSpan>(
+      static_cast<std::size_t>(op::n_logit_spans(c.n_vocab, op::kLeastLogitSpan)));
   s.ids = placer.take<std::int32_t>(op::kMaxTopLogits);
   s.values = placer.take<float>(op::kMaxTopLogits);
   s.non_finite = placer.take<std::uint32_t>(1);
@@ -90,7 +92,6 @@ Parameters place_parameters(const Config& c, std::size_t n_rows, std::size_t n_s
 // The same for every pass.
 struct Controls {
   unsigned* attention_arrivals;  // [kMostSplitRows, n_heads]; 0 between passes
-  std::uint32_t* top_arrivals;   // [1]; likewise
   op::Draw* draw;                // of choose()
 };
 
@@ -98,7 +99,6 @@ Controls place_controls(const Config& c, Placer& placer) {
   Controls controls;
   controls.attention_arrivals =
       placer.take<unsigned>(kMostSplitRows * static_cast<std::size_t>(c.n_heads));
-  controls.top_arrivals = placer.take<std::uint32_t>(1);
   controls.draw = placer.take<op::Draw>(1);
   return controls;
 }
@@ -183,7 +183,9 @@ class CudaBackend : public Backend {
   Status wait() override { return finished(runtime_->wait()); }
 
   Status run_head(const float* hidden, int n_rows, float* logits) override {
-    head_of(hidden, n_rows);
+    is_busy_ = true;
+    CudaOps ops{runtime_->stream()};
+    head(ops, config_, weights_.tensors, hidden, n_rows, scratch_.state, scratch_.logits);
     return download(logits, scratch_.logits,
                     static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(config_.n_vocab) *
                         sizeof(float));
@@ -195,12 +197,19 @@ class CudaBackend : public Backend {
     HostControls& host = *reinterpret_cast<HostControls*>(host_controls_.get());
     host.draw = draw;
     runtime_->send(reinterpret_cast<std::byte*>(controls_.draw), &host.draw, sizeof host.draw);
-    head_of(hidden_row, 1);
+    // head() of forward.h, with the search for the best logits begun in its matmul
+    is_busy_ = true;
+    const Weights& w = weights_.tensors;
     const Scratch& s = scratch_;
     Stream& stream = runtime_->stream();
-    top_logits({s.logits, s.ids, s.values, s.non_finite, 1, config_.n_vocab, n_ids, k, s.parts,
-                controls_.top_arrivals},
-               stream);
+    CudaOps ops{stream};
+    const Activations& x = s.state.normed;
+    norm(ops, config_, hidden_row, w.output_norm, scratch_.state.normed, 1, Reads(w.output));
+    const int span =
+        head_logits({{w.output, x.x, x.quantized, s.logits, 1}, n_ids, s.spans}, stream);
+    top_logits(
+        {s.logits, s.ids, s.values, s.non_finite, 1, config_.n_vocab, n_ids, k, s.spans, span},
+        stream);
     sample({s.values, s.ids, s.non_finite, controls_.draw, s.choice, 1, k}, stream);
     ENGINE_TRY(download(&host.choice, s.choice, sizeof host.choice));
     return host.choice;
@@ -244,12 +253,6 @@ class CudaBackend : public Backend {
   }
   Status download(void* to, const void* from, std::size_t n) {
     return finished(runtime_->download(to, from, n));
-  }
-
-  void head_of(const float* hidden, int n_rows) {
-    is_busy_ = true;
-    CudaOps ops{runtime_->stream()};
-    head(ops, config_, weights_.tensors, hidden, n_rows, scratch_.state, scratch_.logits);
   }
 
   // Blocks of their own for the tiles of a decode step's rows; a prompt's have work enough. Rounded up,

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/op/ffn_gate_up.h"
+#include "kernels/op/head_logits.h"
 
 namespace engine::ENGINE_DEVICE_NS {
 
@@ -19,6 +20,9 @@ struct Batch {
   int first_block[kMost];
   int n;
   float* gated;  // null, or of[0] and of[1], of one type, end in geglu's y
+  op::LogitSpan*
+      spans;  // null, or of[0].y are logits of one row, of whose spans each block has one
+  int n_ids;  // of these
 
   __host__ __device__ int find(int block) const {
     int m = 0;
@@ -31,6 +35,7 @@ struct Batch {
 inline constexpr int kMatvecColumns = 8;
 void matvec(std::span<const op::MatmulArgs>, Stream&);
 void matvec_gated(const op::FfnGateUpArgs&, Stream&);
+int matvec_spans(const op::HeadLogitsArgs&, Stream&);
 // The same for more.
 void matmul_tile(std::span<const op::MatmulArgs>, Stream&);
 

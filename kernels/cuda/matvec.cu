@@ -4,6 +4,7 @@
 // rows at a time and all kColumns columns; lane 4*b + r: block b of each segment of row r; shared memory: the
 // activations of a chunk of inputs, split into their bytes.
 #include "kernels/cuda/gated.cuh"
+#include "kernels/cuda/logit_span.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/quant.cuh"
 
@@ -121,8 +122,11 @@ struct Steps {
 };
 
 template <class Format, int kColumns>
-__device__ void multiply(const op::MatmulArgs* matrices, float* gated_y, int block) {
+__device__ void multiply(const Batch& all, int m, int block) {
+  const op::MatmulArgs* const matrices = all.of + m;
   const op::MatmulArgs& a = matrices[0];
+  float* const gated_y = all.gated;
+  const bool has_span = kColumns == 1 && all.spans != nullptr;
   // Segments whose weights are on their way.
   constexpr int kAhead = kColumns <= 2 ? 4 : 2;
   const cuda::GroupLayout<Format> layout{a.w.n_in / op::kBlock};
@@ -153,6 +157,8 @@ __device__ void multiply(const op::MatmulArgs* matrices, float* gated_y, int blo
   Activations x(kColumns * min(layout.n_blocks, kChunkBlocks));
   int in_chunk = min(layout.n_blocks, kChunkBlocks);
   float y[kColumns] = {}, gate[kColumns] = {};
+  std::uint64_t best = 0;  // of the lane's logits
+  bool is_bad = false;
   for (int step = 0; step < n_steps; step += kAhead) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
@@ -190,6 +196,10 @@ __device__ void multiply(const op::MatmulArgs* matrices, float* gated_y, int blo
               store_global(a.y + at, y[c]);
             else
               store_global(gated_y + at, gated(gate[c], y[c]));
+            if (has_span) {
+              is_bad |= op::is_bad_logit(y[c]);
+              if (o < all.n_ids) best = max(best, op::logit_rank(y[c], o));
+            }
           }
           gate[c] = y[c];
           y[c] = 0.0f;
@@ -198,23 +208,28 @@ __device__ void multiply(const op::MatmulArgs* matrices, float* gated_y, int blo
       now.advance();
     }
   }
+  // 5 span
+  if (has_span) {
+    __syncthreads();
+    static_assert(kWarps * sizeof(op::LogitSpan) <= Activations::kBlockBytes);
+    store_span(best, is_bad, dynamic_shared<op::LogitSpan>(), all.spans + block);
+  }
 }
 
 template <int kColumns>
 __global__ void __launch_bounds__(kThreads, kColumns == 1 ? 4 : 3)
     matvec_kernel(const __grid_constant__ Batch all) {
   const int m = all.find(static_cast<int>(blockIdx.x));
-  const op::MatmulArgs* a = all.of + m;
   const int block = static_cast<int>(blockIdx.x) - all.first_block[m];
-  switch (a->w.type) {
+  switch (all.of[m].w.type) {
     case gguf::Type::q8_0:
-      return multiply<cuda::Q8_0Planes, kColumns>(a, all.gated, block);
+      return multiply<cuda::Q8_0Planes, kColumns>(all, m, block);
     case gguf::Type::q5_0:
-      return multiply<cuda::Q5_0Planes, kColumns>(a, all.gated, block);
+      return multiply<cuda::Q5_0Planes, kColumns>(all, m, block);
     case gguf::Type::q4_k:
-      return multiply<cuda::Q4_KPlanes, kColumns>(a, all.gated, block);
+      return multiply<cuda::Q4_KPlanes, kColumns>(all, m, block);
     default:
-      return multiply<cuda::Q6_KPlanes, kColumns>(a, all.gated, block);
+      return multiply<cuda::Q6_KPlanes, kColumns>(all, m, block);
   }
 }
 
@@ -256,8 +271,15 @@ void matvec(std::span<const op::MatmulArgs> matrices, Stream& stream) {
 }
 
 void matvec_gated(const op::FfnGateUpArgs& a, Stream& stream) {
-  const Batch all = {{a.gate, a.up}, {}, 1, a.y};
+  const Batch all = {{a.gate, a.up}, {}, 1, a.y, nullptr, 0};
   launch_matvec(all, blocks(a.gate.w.n_out), chunk_blocks(a.gate.w), stream);
+}
+
+int matvec_spans(const op::HeadLogitsArgs& a, Stream& stream) {
+  const op::Matrix& w = a.matmul.w;
+  const Batch all = {{a.matmul}, {}, 1, nullptr, a.spans, a.n_ids};
+  launch_matvec(all, blocks(w.n_out), chunk_blocks(w), stream);
+  return cuda::kGroup * kWarps * groups_per_warp(w.n_out);
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

@@ -1,10 +1,12 @@
-// grid: x: n_t, y: parts of a row; block: 256 threads. A block selects the best of its part; the last
-// one of a row selects among what all have found.
+// Spans. grid: x: spans of 128 ids, y: n_t; block: a thread for each id.
 //
+// Top logits. grid: n_t; block: 256 threads, which look through the spans whose best logits are among the k
+// best of all spans: no other span has a logit that counts.
 // Selection: eight bits of the rank at a time, from the highest, a thread for each of their values,
 // until exactly k ranks are not below what is known of the k-th.
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/logit_span.cuh"
 #include "kernels/op/top_logits.h"
 
 namespace engine::ENGINE_DEVICE_NS {
@@ -16,11 +18,16 @@ constexpr int kBits = 8;
 constexpr int kThreads = 1 << kBits;
 constexpr int kWarps = kThreads / kWarp;
 
+constexpr int kSpan = 128;
+constexpr int kMostGathered = 1024;
+
 struct Shared {
+  Rank gathered[kMostGathered];
   Rank best[op::kMaxTopLogits];
+  int spans[op::kMaxTopLogits];
   int counts[kThreads];  // ranks with each value of the bits
   int warp_counts[kWarps];
-  int chosen, above, is_exact, n_best, flag;
+  int chosen, above, is_exact, n_best, n_gathered;
 };
 
 // How many ranks the threads above this one and this one have counted.
@@ -66,9 +73,9 @@ __device__ Rank find_threshold(int n, int k, const RankAt& rank, Shared* shared)
   return threshold;
 }
 
-// shared->best = the k best of rank(0) … rank(n-1), in any order.
+// shared->best = the k best of rank(0) … rank(n-1), in any order. Returns the least of them.
 template <class RankAt>
-__device__ void select(int n, int k, const RankAt& rank, Shared* shared) {
+__device__ Rank select(int n, int k, const RankAt& rank, Shared* shared) {
   const Rank threshold = find_threshold(n, k, rank, shared);
   if (thread_index() == 0) store_shared(&shared->n_best, 0);
   __syncthreads();
@@ -77,67 +84,80 @@ __device__ void select(int n, int k, const RankAt& rank, Shared* shared) {
     if (r >= threshold) store_shared(&shared->best[atomicAdd(&shared->n_best, 1)], r);
   }
   __syncthreads();
+  return threshold;
+}
+
+__global__ void __launch_bounds__(kSpan) spans_kernel(op::TopLogitsArgs a) {
+  const int id = block_index() * kSpan + thread_index();
+  const std::ptrdiff_t t = blockIdx.y;
+  const float logit = id < a.n_vocab ? load_readonly(a.logits + t * a.n_vocab + id) : 0.0f;
+  store_span(id < a.n_ids ? op::logit_rank(logit, id) : Rank{0}, op::is_bad_logit(logit),
+             dynamic_shared<op::LogitSpan>(), a.spans + t * gridDim.x + block_index());
 }
 
 __global__ void __launch_bounds__(kThreads) top_logits_kernel(op::TopLogitsArgs a) {
   auto* const shared = dynamic_shared<Shared>();
+  const int i = thread_index();
   const std::ptrdiff_t t = block_index();
-  const int n_parts = static_cast<int>(gridDim.y), part = static_cast<int>(blockIdx.y);
-  const int size = (a.n_vocab + n_parts - 1) / n_parts, first = part * size;
-  const int n = min(size, a.n_vocab - first);
-  const int n_ids = max(0, min(n, a.n_ids - first)), n_best = min(a.k, n_ids);
-  const float* logits = a.logits + t * a.n_vocab + first;
-  Rank* const parts = a.parts + t * n_parts * (a.k + 1);
-  Rank* const mine = parts + static_cast<std::ptrdiff_t>(part) * (a.k + 1);
+  const int n_spans = op::n_logit_spans(a.n_vocab, a.span);
+  const float* const logits = a.logits + t * a.n_vocab;
+  const op::LogitSpan* const spans = a.spans + t * n_spans;
   // 1 finite?
   int is_bad = 0;
-  for (int i = thread_index(); i < n; i += kThreads)
-    is_bad |= op::is_bad_logit(load_readonly(logits + i)) ? 1 : 0;
+  for (int s = i; s < n_spans; s += kThreads)
+    is_bad |= load_global(&spans[s].non_finite) != 0 ? 1 : 0;
   is_bad = __syncthreads_or(is_bad);
   // 2 order
-  if (n_best > 0)
-    select(
-        n_ids, n_best,
-        [&](int i) -> Rank { return op::logit_rank(load_readonly(logits + i), first + i); },
-        shared);
-  const int i = thread_index();
-  if (i < a.k) store_global(mine + i, i < n_best ? load_shared(&shared->best[i]) : Rank{0});
-  if (i == a.k) store_global(mine + i, static_cast<Rank>(is_bad));
+  const int n_with_ids = op::n_logit_spans(a.n_ids, a.span), n_searched = min(a.k, n_with_ids);
+  Rank bound = select(
+      n_with_ids, n_searched, [&](int s) { return load_global(&spans[s].best); }, shared);
+  if (n_searched < a.k) bound = 0;  // all are searched, for more than their best
+  if (i < n_searched)
+    store_shared(&shared->spans[i], op::id_of_rank(load_shared(&shared->best[i])) / a.span);
+  if (i == 0) store_shared(&shared->n_gathered, 0);
   __syncthreads();
-  if (i == 0) {
-    const bool all_came =
-        add_acquire_release(a.arrivals + t, 1u) == static_cast<unsigned>(n_parts - 1);
-    if (all_came) store_global(a.arrivals + t, 0u);
-    store_shared(&shared->flag, all_came ? 1 : 0);
+  const int n = n_searched * a.span;
+  const auto rank = [&](int at) {
+    const int id = load_shared(&shared->spans[at / a.span]) * a.span + at % a.span;
+    return id < a.n_ids ? op::logit_rank(load_readonly(logits + id), id) : Rank{0};
+  };
+  for (int at = i; at < n; at += kThreads) {
+    const Rank r = rank(at);
+    if (r == 0 || r < bound) continue;
+    const int to = atomicAdd(&shared->n_gathered, 1);
+    if (to < kMostGathered) store_shared(&shared->gathered[to], r);
   }
   __syncthreads();
-  if (load_shared(&shared->flag) == 0) return;
-  select(
-      n_parts * a.k, a.k,
-      [&](int at) { return load_global(parts + at / a.k * (a.k + 1) + at % a.k); }, shared);
-  is_bad = __syncthreads_or(i < n_parts && load_global(parts + i * (a.k + 1) + a.k) != 0 ? 1 : 0);
+  const int n_gathered = load_shared(&shared->n_gathered);
+  if (n_gathered <= kMostGathered)
+    select(
+        n_gathered, a.k, [&](int at) { return load_shared(&shared->gathered[at]); }, shared);
+  else
+    select(n, a.k, rank, shared);
   // 3 store
   if (i == 0) store_global(a.non_finite + t, static_cast<std::uint32_t>(is_bad));
   if (i >= a.k) return;
-  const Rank rank = load_shared(&shared->best[i]);
+  const Rank mine = load_shared(&shared->best[i]);
   int place = 0;
   for (int other = 0; other < a.k; ++other)
-    place += load_shared(&shared->best[other]) > rank ? 1 : 0;
-  const int id = op::id_of_rank(rank);
+    place += load_shared(&shared->best[other]) > mine ? 1 : 0;
+  const int id = op::id_of_rank(mine);
   store_global(a.ids + t * a.k + place, id);
-  store_global(a.values + t * a.k + place, load_readonly(a.logits + t * a.n_vocab + id));
+  store_global(a.values + t * a.k + place, load_readonly(logits + id));
 }
 
 }  // namespace
 
-void top_logits(const op::TopLogitsArgs& a, Stream& stream) {
-  if (a.n_t == 0) return;
-  // Parts of fewer logits than these are not worth a block.
-  constexpr int kMinPart = 1024;
-  const int size = max(kMinPart, (a.n_vocab + op::kTopLogitsParts - 1) / op::kTopLogitsParts);
-  const dim3 grid(static_cast<unsigned>(a.n_t),
-                  static_cast<unsigned>((a.n_vocab + size - 1) / size));
-  launch(top_logits_kernel, grid, kThreads, sizeof(Shared), stream, a);
+void top_logits(const op::TopLogitsArgs& args, Stream& stream) {
+  if (args.n_t == 0) return;
+  op::TopLogitsArgs a = args;
+  if (a.span == 0) {
+    a.span = kSpan;
+    const dim3 grid(static_cast<unsigned>(op::n_logit_spans(a.n_vocab, kSpan)),
+                    static_cast<unsigned>(a.n_t));
+    launch(spans_kernel, grid, kSpan, kSpan / kWarp * sizeof(op::LogitSpan), stream, a);
+  }
+  launch(top_logits_kernel, a.n_t, kThreads, sizeof(Shared), stream, a);
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

@@ -16,7 +16,15 @@
 namespace engine::op {
 
 inline constexpr int kMaxTopLogits = 64;
-inline constexpr int kTopLogitsParts = 64;  // of a row, which blocks of a device share
+
+// Of the logits of consecutive ids: the rank of the best one, 0 if none of the ids is below n_ids; and 1
+// if one is NaN or infinite, else 0.
+struct LogitSpan {
+  std::uint64_t best;
+  std::uint32_t non_finite, unused;
+};
+inline constexpr int kLeastLogitSpan = 16;  // ids of a span, but for a row's last one
+constexpr int n_logit_spans(int n_vocab, int span) { return (n_vocab + span - 1) / span; }
 
 struct TopLogitsArgs {
   const float* logits;        // [n_t, n_vocab]
@@ -25,8 +33,8 @@ struct TopLogitsArgs {
   std::uint32_t* non_finite;  // [n_t]
   int n_t, n_vocab, n_ids, k;
   // Device backends only.
-  std::uint64_t* parts = nullptr;     // [n_t, kTopLogitsParts, k + 1]
-  std::uint32_t* arrivals = nullptr;  // [n_t], 0 before the first call; a call leaves them 0
+  LogitSpan* spans = nullptr;  // [n_t, n_logit_spans(n_vocab, kLeastLogitSpan)]
+  int span = 0;  // ids of each that head_logits() has left there; 0: the op finds them itself
 };
 
 // Ranks logits: greater is better, no two ids have the same. Never 0.

@@ -36,8 +36,18 @@ TEST(TopLogitsDevice, Sizes) {
       if (k <= n_vocab) trace_and_verify({.n_t = 1, .n_vocab = n_vocab, .k = k});
 }
 
-TEST(TopLogitsDevice, MoreThanThePartsOfOneThousand) {
+TEST(TopLogitsDevice, ManySpans) {
   for (const int k : {1, 64}) trace_and_verify({.n_t = 1, .n_vocab = 65 * 1024 + 7, .k = k});
+}
+
+// Ids are their own order, so that few spans hold all of the best and many reach the bound.
+TEST(TopLogitsDevice, InOrder) {
+  for (const float step : {1.0f, -1.0f})
+    for (const int k : {1, 5, 64}) {
+      TopLogitsOp op({.n_t = 1, .n_vocab = 20'000, .k = k}, 8);
+      for (std::size_t i = 0; i < 20'000; ++i) op.logits()[i] = step * static_cast<float>(i);
+      verify(op);
+    }
 }
 
 TEST(TopLogitsDevice, Rows) {

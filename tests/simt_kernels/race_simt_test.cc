@@ -20,6 +20,7 @@ int main() {
 #include "tests/support/ops/attention_op.h"
 #include "tests/support/ops/embedding_op.h"
 #include "tests/support/ops/geglu_op.h"
+#include "tests/support/ops/head_logits_op.h"
 #include "tests/support/ops/kv_write_op.h"
 #include "tests/support/ops/logsumexp_op.h"
 #include "tests/support/ops/matmul_op.h"
@@ -62,6 +63,7 @@ TEST(Race, SimpleOps) {
 }
 
 TEST(Race, FusedOps) {
+  race<HeadLogitsOp>({gguf::Type::q8_0, op::Layout::device_planes, 40, 39, 64, 5});
   race<NormQuantizeOp>({.n_t = 2, .n_i = 160});
   race<ResidualNormQuantizeOp>({.n_t = 2, .n_i = 160});
   race<QkNormRopeKvOp>(

@@ -22,8 +22,7 @@ class TopLogitsOp {
         ids_(count(shape.n_t, shape.k)),
         values_(ids_.size()),
         non_finite_(count(shape.n_t)),
-        parts_(count(shape.n_t, op::kTopLogitsParts, shape.k + 1)),
-        arrivals_(count(shape.n_t)) {
+        spans_(count(shape.n_t, op::n_logit_spans(shape.n_vocab, op::kLeastLogitSpan))) {
     Random random(seed);
     random.fill_normal(logits_, 7);
   }
@@ -33,10 +32,7 @@ class TopLogitsOp {
   std::uint32_t non_finite(int t) const { return non_finite_[count(t)]; }
   std::int32_t id(int t, int i) const { return ids_[count(t, shape_.k) + count(i)]; }
 
-  void reset() {
-    ids_.poison(), values_.poison(), non_finite_.poison(), parts_.poison();
-    std::fill(arrivals_.begin(), arrivals_.end(), 0u);
-  }
+  void reset() { ids_.poison(), values_.poison(), non_finite_.poison(), spans_.poison(); }
   void run_reference() {
     reset();
     ref::top_logits(args(0, shape_.n_t));
@@ -47,8 +43,7 @@ class TopLogitsOp {
   }
   bool guards_intact() const {
     return ids_.guards_intact() && values_.guards_intact() && non_finite_.guards_intact() &&
-           parts_.guards_intact() && arrivals_.guards_intact() &&
-           std::all_of(arrivals_.begin(), arrivals_.end(), [](auto n) { return n == 0; });
+           spans_.guards_intact();
   }
   Bits bits() const {
     Bits bits;
@@ -68,8 +63,7 @@ class TopLogitsOp {
             shape_.n_vocab,
             shape_.n_ids == 0 ? shape_.n_vocab : shape_.n_ids,
             shape_.k,
-            parts_.data() + count(first, op::kTopLogitsParts, shape_.k + 1),
-            arrivals_.data() + first};
+            spans_.data()};
   }
 
   Shape shape_;
@@ -77,8 +71,7 @@ class TopLogitsOp {
   Buffer<std::int32_t> ids_;
   Buffer<float> values_;
   Buffer<std::uint32_t> non_finite_;
-  Buffer<std::uint64_t> parts_;
-  Buffer<std::uint32_t> arrivals_;
+  Buffer<op::LogitSpan> spans_;
 };
 
 }  // namespace engine::test
