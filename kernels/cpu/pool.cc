@@ -187,7 +187,9 @@ void Pool::fork_join(const Region& region) {
   const auto first_part = [&](int thread) {
     return static_cast<std::uint32_t>((thread * region.parts + n_threads_ - 1) / n_threads_);
   };
-  for (int thread = n_threads_ - 1; thread >= 0; --thread) {
+  // The leader's own first: whoever is done with its parts at once is to find these.
+  for (int i = 0; i < n_threads_; ++i) {
+    const int thread = i == 0 ? 0 : n_threads_ - i;
     Slot& s = slot(thread);
     const std::uint32_t first = first_part(thread), end = first_part(thread + 1);
     if (first == end) continue;
