@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kSpan) spans_kernel(op::TopLogitsArgs a) {
              dynamic_shared<op::LogitSpan>(), a.spans + t * gridDim.x + block_index());
 }
 
-__global__ void __launch_bounds__(kThreads) top_logits_kernel(op::TopLogitsArgs a) {
+__global__ void __launch_bounds__(kThreads, 4) top_logits_kernel(op::TopLogitsArgs a) {
   auto* const shared = dynamic_shared<Shared>();
   const int i = thread_index();
   const std::ptrdiff_t t = block_index();
