@@ -47,7 +47,9 @@ inline constexpr std::size_t kSharedWithoutAsking = std::size_t{48} << 10;
 template <class... Parameters>
 void launch_as(LaunchKind kind, void (*kernel)(Parameters...), const Grid& grid, dim3 block,
                std::size_t shared_bytes, Stream& stream, std::tuple<Parameters...> arguments) {
-#if defined(__CUDACC__)
+#if defined(__CUDACC_RTC__)
+  // NVRTC compiles device code only: tests/cuda/sm70_test.py.
+#elif defined(__CUDACC__)
   if (!stream.ok()) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   if (shared_bytes > kSharedWithoutAsking)

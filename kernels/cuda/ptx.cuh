@@ -299,6 +299,7 @@ __device__ __forceinline__ void mma_m8n8k16(int (&d)[2], unsigned a, unsigned b 
                : "r"(a), "r"(b));
 #else
   const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll 1  // to fit the registers
   for (int k = 0; k < 4; ++k) {
     const unsigned row = __shfl_sync(kAllLanes, a, (lane & ~3) + k);
     for (int i = 0; i < 2; ++i)
