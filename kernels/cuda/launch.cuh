@@ -80,12 +80,12 @@ void launch_as(LaunchKind kind, void (*kernel)(Parameters...), const Grid& grid,
   };
   const Call call{kernel, std::move(arguments)};
   stream.run({.kernel = grid.op,
+              .function = reinterpret_cast<const void*>(kernel),
               .where = {grid.file, grid.line},
               .grid = grid.size,
               .block = block,
               .shared_bytes = shared_bytes,
               .cooperative = kind == LaunchKind::cooperative,
-              .registers = 0,
               .body =
                   [](const void* context) {
                     const Call& c = *static_cast<const Call*>(context);

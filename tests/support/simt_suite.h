@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,11 +17,18 @@
 #include "kernels/simt/executor.h"
 #include "tests/support/buffer.h"
 #include "tests/support/compare.h"
+#include "tests/support/ptxas_table.h"
 
 namespace engine::test {
 
+inline int registers_on_card(const void* kernel, int architecture) {
+  const std::optional<int> registers = registers_of(kernel, architecture);
+  EXPECT_TRUE(registers.has_value()) << "tests/cuda/ptxas.tsv lacks " << kernel_name(kernel);
+  return registers.value_or(0);
+}
+
 inline simt::Device& simt_device() {
-  static simt::Device device;
+  static simt::Device device({.registers = registers_on_card});
   return device;
 }
 
@@ -43,17 +51,19 @@ struct SimtSchedule {
   const char* name;
   simt::Order order;
   std::uint64_t seed;
+  int architecture;  // whose limits hold
 };
-inline constexpr SimtSchedule kSimtSchedules[] = {{"forward", simt::Order::forward, 0},
-                                                  {"reverse", simt::Order::reverse, 0},
-                                                  {"random 1", simt::Order::random, 1},
-                                                  {"random 2", simt::Order::random, 2}};
+inline constexpr SimtSchedule kSimtSchedules[] = {{"forward", simt::Order::forward, 0, 75},
+                                                  {"reverse", simt::Order::reverse, 0, 86},
+                                                  {"random 1", simt::Order::random, 1, 100},
+                                                  {"random 2", simt::Order::random, 2, 120}};
 
 // Runs all rows of an op, in calls of `rows_per_call`.
 template <class Op>
 void run_simt(Op& op, const SimtSchedule& schedule, int rows_per_call) {
   simt_device().options.order = schedule.order;
   simt_device().options.seed = schedule.seed;
+  simt_device().options.architecture = schedule.architecture;
   op.reset();
   simt::Stream stream(simt_device());
   int first = 0;
