@@ -235,6 +235,7 @@ __device__ __forceinline__ void copy_async_wait() {
 #else
 #define ENGINE_DP4A(name, a_type, b_type, a_suffix, b_suffix)                                 \
   inline int name(unsigned a, unsigned b, int c) {                                            \
+    count_dot_product();                                                                      \
     const auto product = [=](int i) {                                                         \
       return static_cast<a_type>(a >> 8 * i) * static_cast<b_type>(b >> 8 * i);               \
     };                                                                                        \

@@ -100,6 +100,7 @@ Error Executor::run(const Launch& launch) {
   statistics_ = counts ? &statistics : nullptr;
   meter_ = counts ? &meter : nullptr;
 
+  n_dot_products = 0;
   launch_ = &launch;
   error_ = {};
   make_resident(launch, static_cast<int>(std::min(n_resident, n_blocks_)));
@@ -121,6 +122,7 @@ Error Executor::run(const Launch& launch) {
     statistics.grid = launch.grid;
     statistics.block = launch.block;
     statistics.shared_bytes = launch.shared_bytes;
+    statistics.dot_products = n_dot_products;
     device_.launches.push_back(std::move(statistics));
   }
   if (!error_.ok()) error_.message = place + ": " + error_.message;
