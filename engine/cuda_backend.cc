@@ -142,8 +142,11 @@ class CudaBackend : public Backend {
   // Blocks of their own for the tiles of a decode step's rows; a prompt's have work enough.
   Status split_attention(std::span<const op::KvRow> rows) {
     state_.attention_split = {};
-    int last = 0;
-    for (const op::KvRow& row : rows) last = std::max(last, row.attend_until);
+    int last = 0, ahead = 0;
+    for (const op::KvRow& row : rows) {
+      last = std::max(last, row.attend_until);
+      ahead = std::max(ahead, row.attend_until - row.pos);
+    }
     const int max_tiles = last / op::kPage + 1;
     if (rows.size() > kMostSplitRows || max_tiles == 1) return {};
     const std::size_t n_heads = rows.size() * static_cast<std::size_t>(config_.n_heads),
@@ -158,7 +161,11 @@ class CudaBackend : public Backend {
     ENGINE_ASSIGN(std::byte* const memory,
                   split_memory_.reserve((n_sums + n_values) * sizeof(float)));
     auto* const floats = reinterpret_cast<float*>(memory);
-    state_.attention_split = {std::min(max_tiles, kMostSplits), max_tiles, floats, floats + n_sums,
+    state_.attention_split = {std::min(max_tiles, kMostSplits),
+                              max_tiles,
+                              ahead,
+                              floats,
+                              floats + n_sums,
                               reinterpret_cast<unsigned*>(arrivals_.get())};
     return {};
   }

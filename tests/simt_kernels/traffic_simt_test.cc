@@ -41,6 +41,37 @@ TEST(TrafficSimt, DecodeReadsNoUnseenKey) {
             (n_keys + n_keys % 2 + n_keys) * d * element);
 }
 
+// A window of 512 keys touches nine tiles however long the context is, and the last of their blocks merges
+// them. A global layer's many tiles need a second launch.
+TEST(TrafficSimt, LocalLayersAreOneLaunch) {
+  for (const int window : {512, 0}) {
+    AttentionOp op({.kv = kKv,
+                    .n_h = kHeads,
+                    .window = window,
+                    .rows = consecutive_rows(2200, 1),
+                    .n_splits = 35},
+                   3);
+    const auto launches = traffic(op);
+    ASSERT_EQ(launches.size(), window > 0 ? 1u : 2u);
+    EXPECT_EQ(launches[0].grid.z, window > 0 ? 9u : 35u);
+  }
+}
+
+// A warp stores the weights of one query beside those of the block's other queries, which are loaded together: as
+// many ways as there are queries, twice a tile, where loads have one.
+TEST(TrafficSimt, AttentionConflictsOnlyWhereWeightsAreStored) {
+  for (const int n_t : {1, 16}) {
+    AttentionOp op({.kv = kKv, .n_h = kHeads, .window = 0, .rows = consecutive_rows(639, n_t)}, 4);
+    const auto launches = traffic(op);
+    ASSERT_EQ(launches.size(), 1u);
+    const simt::Statistics& launch = launches[0];
+    EXPECT_LE(launch.worst_ways(), n_t == 1 ? 4 : 8);
+    EXPECT_LE(static_cast<double>(launch.shared_cycles),
+              1.05 * static_cast<double>(launch.shared_parts))
+        << launch.shared_cycles << " " << launch.shared_parts;
+  }
+}
+
 // The queries of a block share what it loads: a page is read once for every two rows.
 TEST(TrafficSimt, PromptSharesKeysAndValues) {
   constexpr int kRows = 16;
