@@ -4,6 +4,7 @@
 // row lane/8, block lane%8 of each segment; shared memory: a segment of the file's blocks of every row.
 // Float: grid: ceil(n_out/8) x ceil(n_t/8); block: 8 warps; a warp has a row and 8 columns; lane l: inputs
 // l, l+32, … of each segment.
+#include "kernels/cuda/block.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/quant.cuh"
 
@@ -14,7 +15,6 @@ constexpr int kWarps = 8;
 constexpr int kColumns = 8;
 constexpr int kWarpRows = 32 / op::kSegmentBlocks;
 
-__device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x); }
 __device__ __forceinline__ int first_column() { return static_cast<int>(blockIdx.y) * kColumns; }
 
 template <class Block>
@@ -69,9 +69,9 @@ __device__ __forceinline__ float column_term(const DecodedBlock& w, const op::Qu
 
 template <class Block>
 __global__ void quantized_rows_kernel(op::MatmulArgs a) {
-  const int in_warp = thread() % 32 / op::kSegmentBlocks, b = thread() % op::kSegmentBlocks;
-  const int block_row = thread() / 32 * kWarpRows + in_warp;
-  const int o = static_cast<int>(blockIdx.x) * kWarps * kWarpRows + block_row;
+  const int in_warp = lane_index() / op::kSegmentBlocks, b = lane_index() % op::kSegmentBlocks;
+  const int block_row = warp_index() * kWarpRows + in_warp;
+  const int o = block_index() * kWarps * kWarpRows + block_row;
   const int t0 = first_column(), n_columns = min(kColumns, a.n_t - t0);
   const int n_blocks = a.w.n_in / op::kBlock;
 
@@ -129,9 +129,11 @@ struct BF16Weights {
   static __device__ __forceinline__ float widen(std::uint16_t w) { return gguf::f32_from_bf16(w); }
 };
 
+static_assert(op::kDotLanes == kWarp);
+
 template <class Weights>
 __global__ void float_rows_kernel(op::MatmulArgs a) {
-  const int o = static_cast<int>(blockIdx.x) * kWarps + thread() / 32, lane = thread() % 32;
+  const int o = block_index() * kWarps + warp_index(), lane = lane_index();
   const int t0 = first_column(), n_columns = min(kColumns, a.n_t - t0);
   if (o >= a.w.n_out) return;  // whole warps
 
@@ -150,12 +152,8 @@ __global__ void float_rows_kernel(op::MatmulArgs a) {
               w, load_readonly(a.x + static_cast<std::ptrdiff_t>(t0 + c) * a.w.n_in + i), p[c]);
     }
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      if (c >= n_columns) continue;
-      for (int step = op::kDotLanes / 2; step > 0; step /= 2)
-        p[c] = p[c] + __shfl_xor_sync(kAllLanes, p[c], step);
-      y[c] = y[c] + p[c];
-    }
+    for (int c = 0; c < kColumns; ++c)
+      if (c < n_columns) y[c] = y[c] + warp_tree(p[c]);
   }
   if (lane != 0) return;
 #pragma unroll
