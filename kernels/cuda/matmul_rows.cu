@@ -15,6 +15,8 @@ constexpr int kWarps = 8;
 constexpr int kColumns = 8;
 constexpr int kWarpRows = 32 / op::kSegmentBlocks;
 
+constexpr int kMostColumns = 65535 * kColumns;  // a grid's y ends there
+
 __device__ __forceinline__ int first_column() { return static_cast<int>(blockIdx.y) * kColumns; }
 
 template <class Block>
@@ -167,24 +169,46 @@ dim3 grid(const op::MatmulArgs& a, int rows_per_block) {
               static_cast<unsigned>((a.n_t + kColumns - 1) / kColumns));
 }
 
-}  // namespace
-
-void matmul_rows(const op::MatmulArgs& a, Stream& stream) {
+void launch_columns(const op::MatmulArgs& a, Stream& stream) {
   const dim3 block(32 * kWarps);
+  const auto run = [&](void (*kernel)(op::MatmulArgs), int rows_per_block, std::size_t shared) {
+    launch(kernel, {grid(a, rows_per_block), "matmul_rows"}, block, shared, stream, a);
+  };
   switch (a.w.type) {
     case gguf::Type::f32:
-      return launch(float_rows_kernel<F32Weights>, grid(a, kWarps), block, 0, stream, a);
+      return run(float_rows_kernel<F32Weights>, kWarps, 0);
     case gguf::Type::f16:
-      return launch(float_rows_kernel<F16Weights>, grid(a, kWarps), block, 0, stream, a);
+      return run(float_rows_kernel<F16Weights>, kWarps, 0);
     case gguf::Type::bf16:
-      return launch(float_rows_kernel<BF16Weights>, grid(a, kWarps), block, 0, stream, a);
+      return run(float_rows_kernel<BF16Weights>, kWarps, 0);
     default:
       break;
   }
   gguf::visit_block(a.w.type, [&]<class Block>() {
-    launch(quantized_rows_kernel<Block>, grid(a, kWarps * kWarpRows), block,
-           std::size_t{kWarps} * kWarpRows * kSegmentBytes<Block>, stream, a);
+    run(quantized_rows_kernel<Block>, kWarps * kWarpRows,
+        std::size_t{kWarps} * kWarpRows * kSegmentBytes<Block>);
   });
+}
+
+// Columns first .. first+kMostColumns-1, as far as there are.
+op::MatmulArgs columns_from(op::MatmulArgs a, int first) {
+  const std::ptrdiff_t n_before = first, n_blocks = a.w.n_in / op::kBlock;
+  if (a.x != nullptr) a.x += n_before * a.w.n_in;
+  if (a.xq.q != nullptr) {
+    a.xq.q += n_before * a.w.n_in;
+    a.xq.scale += n_before * n_blocks;
+    a.xq.sum16 += n_before * n_blocks * 2;
+  }
+  a.y += n_before * a.w.n_out;
+  a.n_t = min(a.n_t - first, kMostColumns);
+  return a;
+}
+
+}  // namespace
+
+void matmul_rows(const op::MatmulArgs& a, Stream& stream) {
+  for (int first = 0; first < a.n_t; first += kMostColumns)
+    launch_columns(columns_from(a, first), stream);
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS
