@@ -44,10 +44,11 @@ struct Share {
 static_assert(kTileRows * kStageBlocks == kThreads);
 constexpr int kScaleThreads = kTileColumns * kStageBlocks;  // those that have a scale
 
-// Blocks from `first` on; what lies outside of the matrix or the columns is zero.
+// Blocks from `first` on; what lies outside of the matrix or the columns is zero. head: the thread's of the last
+// share, which the second half of a segment has as well.
 template <class Format>
 __device__ __forceinline__ Share<Format> load_share(const op::MatmulArgs& a, int first_row, int t0,
-                                                    int first) {
+                                                    int first, unsigned head) {
   Share<Format> share = {};
   // 1 weights: 16 neighbouring threads have 4 blocks of a group's 4 rows
   const cuda::GroupLayout<Format> layout{a.w.n_in / op::kBlock};
@@ -55,9 +56,11 @@ __device__ __forceinline__ Share<Format> load_share(const op::MatmulArgs& a, int
   const int segment = first / op::kSegmentBlocks;
   const int lane =
       thread_index() % (cuda::kGroup * kStageBlocks) + first % op::kSegmentBlocks * cuda::kGroup;
-  if (group * cuda::kGroup < a.w.n_out && lane < cuda::kGroup * layout.count(segment))
-    share.w = load_block(a.w.data + static_cast<std::ptrdiff_t>(group) * layout.bytes(), layout,
-                         segment, lane);
+  if (group * cuda::kGroup < a.w.n_out && lane < cuda::kGroup * layout.count(segment)) {
+    const std::byte* data = a.w.data + static_cast<std::ptrdiff_t>(group) * layout.bytes();
+    share.w = load_body(data, layout, segment, lane);
+    share.w.head = first % op::kSegmentBlocks == 0 ? load_head(data, layout, segment, lane) : head;
+  }
   // 2 activations: 16 neighbouring threads have the values of a column
   const int n_blocks = layout.n_blocks, count = min(kStageBlocks, n_blocks - first);
   constexpr int kOfColumn = kStageBlocks * op::kBlock / 8;
@@ -205,14 +208,14 @@ __device__ void multiply(const op::MatmulArgs& a, int first_row) {
   const int warp_column = warp / (kTileRows / kWarpRows) * kWarpColumns;
 
   Outputs y = {}, first_half = {};
-  Share<Format> share = load_share<Format>(a, first_row, t0, 0);
+  Share<Format> share = load_share<Format>(a, first_row, t0, 0, 0);
   for (int first = 0; first < n_blocks; first += kStageBlocks) {
     // 1 the stage's weights and activations
     __syncthreads();
     store_share(share, stage);
     __syncthreads();
     if (first + kStageBlocks < n_blocks)
-      share = load_share<Format>(a, first_row, t0, first + kStageBlocks);
+      share = load_share<Format>(a, first_row, t0, first + kStageBlocks, share.w.head);
     // 2 terms and the tree over half a segment; absent ones are +0, see segment_tree
     Outputs sum = {}, pair = {};
 #pragma unroll 1

@@ -229,10 +229,10 @@ class Statistics {
   const std::vector<simt::Statistics>& launches() const { return simt_device().launches; }
 };
 
-// The matrices of the 270M model, the head's rows reduced: 8 lanes get a head of planes in one request, every other
-// byte is asked for once by `passes` launches' blocks.
+// The matrices of the 270M model, the head's rows reduced: head_lanes lanes get a head of planes in one request,
+// every other byte is asked for once by `passes` launches' blocks.
 void check_traffic(const std::vector<MatmulOp::Shape>& shapes, std::uint64_t passes,
-                   double sector_efficiency) {
+                   unsigned head_lanes) {
   std::vector<MatmulOp> ops;
   std::vector<op::MatmulArgs> args;
   simt::Stream stream(simt_device());
@@ -246,7 +246,7 @@ void check_traffic(const std::vector<MatmulOp::Shape>& shapes, std::uint64_t pas
   ASSERT_TRUE(stream.error().ok()) << stream.error().message;
   ASSERT_EQ(statistics.launches().size(), 1u);
   const simt::Statistics& launch = statistics.launches().front();
-  EXPECT_GE(launch.loads.sector_efficiency(), sector_efficiency);
+  EXPECT_GE(launch.loads.sector_efficiency(), 0.95);
   EXPECT_LE(launch.worst_ways(), 2) << "at line " << launch.worst_conflict.line;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const MatmulOp::Shape& shape = shapes[i];
@@ -257,7 +257,7 @@ void check_traffic(const std::vector<MatmulOp::Shape>& shapes, std::uint64_t pas
     EXPECT_EQ(weights->unique_loaded_bytes, ops[i].bytes());
     const int head = shape.type == Type::q4_k ? 4 : shape.type == Type::q6_k ? 2 : 0;
     const std::uint64_t heads = count(shape.n_out, shape.n_in / op::kSegment, head);
-    EXPECT_EQ(weights->loaded_bytes, passes * (ops[i].bytes() + 7 * heads));
+    EXPECT_EQ(weights->loaded_bytes, passes * (ops[i].bytes() + (head_lanes - 1) * heads));
   }
 }
 
@@ -267,14 +267,14 @@ TEST(MatmulSimt, WeightsAreReadOnceByFewColumns) {
     check_traffic({{Type::q5_0, kPlanes, 1024, 640, n_t},
                    {Type::q5_0, kPlanes, 256, 640, n_t},
                    {Type::q8_0, kPlanes, 256, 640, n_t}},
-                  1, 0.95);
+                  1, 8);
     check_traffic({{Type::q5_0, kPlanes, 2048, 640, n_t}, {Type::q5_0, kPlanes, 2048, 640, n_t}}, 1,
-                  0.95);
-    check_traffic({{Type::q4_k, kPlanes, 640, 1024, n_t}}, 1, 0.95);
-    check_traffic({{Type::q4_k, kPlanes, 640, 2048, n_t}}, 1, 0.95);
-    check_traffic({{Type::q6_k, kPlanes, 640, 2048, n_t}}, 1, 0.95);
+                  8);
+    check_traffic({{Type::q4_k, kPlanes, 640, 1024, n_t}}, 1, 8);
+    check_traffic({{Type::q4_k, kPlanes, 640, 2048, n_t}}, 1, 8);
+    check_traffic({{Type::q6_k, kPlanes, 640, 2048, n_t}}, 1, 8);
   }
-  check_traffic({{Type::q8_0, kPlanes, kRowsOfSeveralGroupsAWarp, 128, 1}}, 1, 0.95);
+  check_traffic({{Type::q8_0, kPlanes, kRowsOfSeveralGroupsAWarp, 128, 1}}, 1, 8);
 }
 
 TEST(MatmulSimt, WeightsAreReadOncePerTileOfColumns) {
@@ -282,8 +282,7 @@ TEST(MatmulSimt, WeightsAreReadOncePerTileOfColumns) {
   for (const int n_t : {9, 33})
     for (const auto& [type, n_in] :
          {std::pair(Type::q8_0, 640), {Type::q5_0, 640}, {Type::q4_k, 1024}, {Type::q6_k, 2048}})
-      check_traffic({{type, kPlanes, 192, n_in, n_t}}, n_t > 32 ? 2 : 1,
-                    0.94);  // either half of a segment reads its head
+      check_traffic({{type, kPlanes, 192, n_in, n_t}}, n_t > 32 ? 2 : 1, 4);
 }
 
 }  // namespace
