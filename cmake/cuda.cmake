@@ -24,6 +24,9 @@ endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   # Code for each, and PTX of the last for cards to come.
   set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90-real 100-real 120)
+  if(CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_LESS 13)  # the last that knows it is 12
+    list(PREPEND CMAKE_CUDA_ARCHITECTURES 70-real)
+  endif()
 endif()
 if(NOT DEFINED CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})

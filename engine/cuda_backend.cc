@@ -259,15 +259,21 @@ class CudaBackend : public Backend {
   // so that most steps launch what the one before has launched.
   void split_attention(std::span<const op::KvRow> rows) {
     scratch_.state.attention_split = {};
-    int last = 0;
-    for (const op::KvRow& row : rows) last = std::max(last, row.attend_until);
+    int last = 0, ahead = 0;
+    for (const op::KvRow& row : rows) {
+      last = std::max(last, row.attend_until);
+      ahead = std::max(ahead, row.attend_until - row.pos);
+    }
     const std::size_t max_tiles = std::bit_ceil(pages_for(last + 1)),
                       n_heads = rows.size() * static_cast<std::size_t>(config_.n_heads);
     if (rows.size() > kMostSplitRows || max_tiles == 1 ||
         rows.size() * split_bytes(config_, max_tiles) > split_bytes_)
       return;
     const int n_tiles = static_cast<int>(max_tiles);
-    scratch_.state.attention_split = {std::min(n_tiles, kMostSplits), n_tiles, scratch_.splits,
+    scratch_.state.attention_split = {std::min(n_tiles, kMostSplits),
+                                      n_tiles,
+                                      ahead,
+                                      scratch_.splits,
                                       scratch_.splits + n_heads * max_tiles * 2,
                                       controls_.attention_arrivals};
   }

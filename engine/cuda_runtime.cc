@@ -7,7 +7,7 @@
 namespace engine::cuda {
 namespace {
 
-constexpr int kOldestCapability = 75;
+constexpr int kOldestCapability = CUDART_VERSION < 13000 ? 70 : 75;  // that the toolkit knows
 
 std::string describe(cudaError_t error) {
   return std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ")";

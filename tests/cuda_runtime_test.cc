@@ -128,7 +128,9 @@ TEST_F(CudaRuntime, TellsWhichCardsThereAre) {
 
 TEST_F(CudaRuntime, TellsWhyThereIsNone) {
   driver.cards = {card("Old", 6, 1, 1)};
-  EXPECT_EQ(refusal(), "device cuda: Old is sm_61, expected sm_75 or later");
+  EXPECT_EQ(refusal(), CUDART_VERSION < 13000
+                           ? "device cuda: Old is sm_61, expected sm_70 or later"
+                           : "device cuda: Old is sm_61, expected sm_75 or later");
   driver.cards = {};
   EXPECT_EQ(refusal(), "device cuda: the driver finds no card");
   driver.version = 11040;

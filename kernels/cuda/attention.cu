@@ -546,10 +546,22 @@ void launch_for_dims(const op::AttentionArgs& a, Stream& stream) {
   }
 }
 
+// On a local layer no row sees more tiles than its window and what lies ahead of it touch.
+op::AttentionSplit narrowed(const op::AttentionArgs& a) {
+  op::AttentionSplit split = a.split;
+  if (split.n == 1 || a.window == 0) return split;
+  const int n_keys = min(a.window, split.max_tiles * op::kPage) + split.ahead;
+  split.max_tiles = min(split.max_tiles, (n_keys + op::kPage - 2) / op::kPage + 1);
+  split.n = min(split.n, split.max_tiles);
+  return split;
+}
+
 }  // namespace
 
-void attention(const op::AttentionArgs& a, Stream& stream) {
-  if (a.n_t == 0) return;
+void attention(const op::AttentionArgs& all, Stream& stream) {
+  if (all.n_t == 0) return;
+  op::AttentionArgs a = all;
+  a.split = narrowed(all);
   if (a.shape.type == op::KvType::f16)
     launch_for_dims<std::uint16_t>(a, stream);
   else

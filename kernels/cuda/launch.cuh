@@ -47,7 +47,9 @@ inline constexpr std::size_t kSharedWithoutAsking = std::size_t{48} << 10;
 template <class... Parameters>
 void launch_as(LaunchKind kind, void (*kernel)(Parameters...), const Grid& grid, dim3 block,
                std::size_t shared_bytes, Stream& stream, std::tuple<Parameters...> arguments) {
-#if defined(__CUDACC__)
+#if defined(__CUDACC_RTC__)
+  // NVRTC compiles device code only: tests/cuda/sm70_test.py.
+#elif defined(__CUDACC__)
   if (!stream.ok()) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   if (shared_bytes > kSharedWithoutAsking)
@@ -78,12 +80,12 @@ void launch_as(LaunchKind kind, void (*kernel)(Parameters...), const Grid& grid,
   };
   const Call call{kernel, std::move(arguments)};
   stream.run({.kernel = grid.op,
+              .function = reinterpret_cast<const void*>(kernel),
               .where = {grid.file, grid.line},
               .grid = grid.size,
               .block = block,
               .shared_bytes = shared_bytes,
               .cooperative = kind == LaunchKind::cooperative,
-              .registers = 0,
               .body =
                   [](const void* context) {
                     const Call& c = *static_cast<const Call*>(context);

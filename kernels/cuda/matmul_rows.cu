@@ -4,6 +4,7 @@
 // row lane/8, block lane%8 of each segment; shared memory: a segment of the file's blocks of every row.
 // Float: grid: ceil(n_out/8) x ceil(n_t/8); block: 8 warps; a warp has a row and 8 columns; lane l: inputs
 // l, l+32, … of each segment.
+#include "kernels/cuda/block.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/quant.cuh"
 
@@ -14,7 +15,8 @@ constexpr int kWarps = 8;
 constexpr int kColumns = 8;
 constexpr int kWarpRows = 32 / op::kSegmentBlocks;
 
-__device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x); }
+constexpr int kMostColumns = 65535 * kColumns;  // a grid's y ends there
+
 __device__ __forceinline__ int first_column() { return static_cast<int>(blockIdx.y) * kColumns; }
 
 template <class Block>
@@ -69,9 +71,9 @@ __device__ __forceinline__ float column_term(const DecodedBlock& w, const op::Qu
 
 template <class Block>
 __global__ void quantized_rows_kernel(op::MatmulArgs a) {
-  const int in_warp = thread() % 32 / op::kSegmentBlocks, b = thread() % op::kSegmentBlocks;
-  const int block_row = thread() / 32 * kWarpRows + in_warp;
-  const int o = static_cast<int>(blockIdx.x) * kWarps * kWarpRows + block_row;
+  const int in_warp = lane_index() / op::kSegmentBlocks, b = lane_index() % op::kSegmentBlocks;
+  const int block_row = warp_index() * kWarpRows + in_warp;
+  const int o = block_index() * kWarps * kWarpRows + block_row;
   const int t0 = first_column(), n_columns = min(kColumns, a.n_t - t0);
   const int n_blocks = a.w.n_in / op::kBlock;
 
@@ -129,9 +131,11 @@ struct BF16Weights {
   static __device__ __forceinline__ float widen(std::uint16_t w) { return gguf::f32_from_bf16(w); }
 };
 
+static_assert(op::kDotLanes == kWarp);
+
 template <class Weights>
 __global__ void float_rows_kernel(op::MatmulArgs a) {
-  const int o = static_cast<int>(blockIdx.x) * kWarps + thread() / 32, lane = thread() % 32;
+  const int o = block_index() * kWarps + warp_index(), lane = lane_index();
   const int t0 = first_column(), n_columns = min(kColumns, a.n_t - t0);
   if (o >= a.w.n_out) return;  // whole warps
 
@@ -150,12 +154,8 @@ __global__ void float_rows_kernel(op::MatmulArgs a) {
               w, load_readonly(a.x + static_cast<std::ptrdiff_t>(t0 + c) * a.w.n_in + i), p[c]);
     }
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      if (c >= n_columns) continue;
-      for (int step = op::kDotLanes / 2; step > 0; step /= 2)
-        p[c] = p[c] + __shfl_xor_sync(kAllLanes, p[c], step);
-      y[c] = y[c] + p[c];
-    }
+    for (int c = 0; c < kColumns; ++c)
+      if (c < n_columns) y[c] = y[c] + warp_tree(p[c]);
   }
   if (lane != 0) return;
 #pragma unroll
@@ -169,24 +169,46 @@ dim3 grid(const op::MatmulArgs& a, int rows_per_block) {
               static_cast<unsigned>((a.n_t + kColumns - 1) / kColumns));
 }
 
-}  // namespace
-
-void matmul_rows(const op::MatmulArgs& a, Stream& stream) {
+void launch_columns(const op::MatmulArgs& a, Stream& stream) {
   const dim3 block(32 * kWarps);
+  const auto run = [&](void (*kernel)(op::MatmulArgs), int rows_per_block, std::size_t shared) {
+    launch(kernel, {grid(a, rows_per_block), "matmul_rows"}, block, shared, stream, a);
+  };
   switch (a.w.type) {
     case gguf::Type::f32:
-      return launch(float_rows_kernel<F32Weights>, grid(a, kWarps), block, 0, stream, a);
+      return run(float_rows_kernel<F32Weights>, kWarps, 0);
     case gguf::Type::f16:
-      return launch(float_rows_kernel<F16Weights>, grid(a, kWarps), block, 0, stream, a);
+      return run(float_rows_kernel<F16Weights>, kWarps, 0);
     case gguf::Type::bf16:
-      return launch(float_rows_kernel<BF16Weights>, grid(a, kWarps), block, 0, stream, a);
+      return run(float_rows_kernel<BF16Weights>, kWarps, 0);
     default:
       break;
   }
   gguf::visit_block(a.w.type, [&]<class Block>() {
-    launch(quantized_rows_kernel<Block>, grid(a, kWarps * kWarpRows), block,
-           std::size_t{kWarps} * kWarpRows * kSegmentBytes<Block>, stream, a);
+    run(quantized_rows_kernel<Block>, kWarps * kWarpRows,
+        std::size_t{kWarps} * kWarpRows * kSegmentBytes<Block>);
   });
+}
+
+// Columns first .. first+kMostColumns-1, as far as there are.
+op::MatmulArgs columns_from(op::MatmulArgs a, int first) {
+  const std::ptrdiff_t n_before = first, n_blocks = a.w.n_in / op::kBlock;
+  if (a.x != nullptr) a.x += n_before * a.w.n_in;
+  if (a.xq.q != nullptr) {
+    a.xq.q += n_before * a.w.n_in;
+    a.xq.scale += n_before * n_blocks;
+    a.xq.sum16 += n_before * n_blocks * 2;
+  }
+  a.y += n_before * a.w.n_out;
+  a.n_t = min(a.n_t - first, kMostColumns);
+  return a;
+}
+
+}  // namespace
+
+void matmul_rows(const op::MatmulArgs& a, Stream& stream) {
+  for (int first = 0; first < a.n_t; first += kMostColumns)
+    launch_columns(columns_from(a, first), stream);
 }
 
 }  // namespace engine::ENGINE_DEVICE_NS

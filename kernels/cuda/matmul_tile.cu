@@ -4,6 +4,7 @@
 // of 16 rows x 16 columns, two mma tiles; shared memory: 4 blocks of 32 inputs (half a segment) of the rows and
 // columns as signed bytes, and their scales. While one stage is multiplied the next one's memory is read
 // into registers, where weights stay packed.
+#include "kernels/cuda/block.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/quant.cuh"
 
@@ -43,36 +44,38 @@ struct Share {
 static_assert(kTileRows * kStageBlocks == kThreads);
 constexpr int kScaleThreads = kTileColumns * kStageBlocks;  // those that have a scale
 
-__device__ __forceinline__ int thread() { return static_cast<int>(threadIdx.x); }
-
-// Blocks from `first` on; what lies outside of the matrix or the columns is zero.
+// Blocks from `first` on; what lies outside of the matrix or the columns is zero. head: the thread's of the last
+// share, which the second half of a segment has as well.
 template <class Format>
 __device__ __forceinline__ Share<Format> load_share(const op::MatmulArgs& a, int first_row, int t0,
-                                                    int first) {
+                                                    int first, unsigned head) {
   Share<Format> share = {};
   // 1 weights: 16 neighbouring threads have 4 blocks of a group's 4 rows
   const cuda::GroupLayout<Format> layout{a.w.n_in / op::kBlock};
-  const int group = first_row / cuda::kGroup + thread() / (cuda::kGroup * kStageBlocks);
+  const int group = first_row / cuda::kGroup + thread_index() / (cuda::kGroup * kStageBlocks);
   const int segment = first / op::kSegmentBlocks;
   const int lane =
-      thread() % (cuda::kGroup * kStageBlocks) + first % op::kSegmentBlocks * cuda::kGroup;
-  if (group * cuda::kGroup < a.w.n_out && lane < cuda::kGroup * layout.count(segment))
-    share.w = load_block(a.w.data + static_cast<std::ptrdiff_t>(group) * layout.bytes(), layout,
-                         segment, lane);
+      thread_index() % (cuda::kGroup * kStageBlocks) + first % op::kSegmentBlocks * cuda::kGroup;
+  if (group * cuda::kGroup < a.w.n_out && lane < cuda::kGroup * layout.count(segment)) {
+    const std::byte* data = a.w.data + static_cast<std::ptrdiff_t>(group) * layout.bytes();
+    share.w = load_body(data, layout, segment, lane);
+    share.w.head = first % op::kSegmentBlocks == 0 ? load_head(data, layout, segment, lane) : head;
+  }
   // 2 activations: 16 neighbouring threads have the values of a column
   const int n_blocks = layout.n_blocks, count = min(kStageBlocks, n_blocks - first);
   constexpr int kOfColumn = kStageBlocks * op::kBlock / 8;
 #pragma unroll
   for (int i = 0; i < Share<Format>::kPieces; ++i) {
-    const int t = t0 + (thread() + i * kThreads) / kOfColumn, piece = thread() % kOfColumn;
+    const int t = t0 + (thread_index() + i * kThreads) / kOfColumn,
+              piece = thread_index() % kOfColumn;
     if (t < a.n_t && piece < count * (op::kBlock / 8))
       share.x[i] = load_readonly(
           reinterpret_cast<const uint4*>(
               a.xq.q + (static_cast<std::ptrdiff_t>(t) * n_blocks + first) * op::kBlock) +
           piece);
   }
-  const int t = t0 + thread() / kStageBlocks, b = thread() % kStageBlocks;
-  if (thread() < kScaleThreads && t < a.n_t && b < count) {
+  const int t = t0 + thread_index() / kStageBlocks, b = thread_index() % kStageBlocks;
+  if (thread_index() < kScaleThreads && t < a.n_t && b < count) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(t) * n_blocks + first + b;
     share.x_scale = load_readonly(a.xq.scale + at);
     if constexpr (Format::Block::kMinimum != gguf::Minimum::none) {
@@ -86,8 +89,10 @@ __device__ __forceinline__ Share<Format> load_share(const op::MatmulArgs& a, int
 template <class Format>
 __device__ __forceinline__ void store_share(const Share<Format>& share, Stage* stage) {
   // 1 weights
-  const int in_group = thread() % (cuda::kGroup * kStageBlocks), block = in_group / cuda::kGroup;
-  const int row = thread() / (cuda::kGroup * kStageBlocks) * cuda::kGroup + in_group % cuda::kGroup;
+  const int in_group = thread_index() % (cuda::kGroup * kStageBlocks),
+            block = in_group / cuda::kGroup;
+  const int row =
+      thread_index() / (cuda::kGroup * kStageBlocks) * cuda::kGroup + in_group % cuda::kGroup;
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     store_shared(
@@ -107,7 +112,8 @@ __device__ __forceinline__ void store_share(const Share<Format>& share, Stage* s
   constexpr int kOfColumn = kStageBlocks * op::kBlock / 8;
 #pragma unroll
   for (int i = 0; i < Share<Format>::kPieces; ++i) {
-    const int column = (thread() + i * kThreads) / kOfColumn, at = 8 * (thread() % kOfColumn);
+    const int column = (thread_index() + i * kThreads) / kOfColumn,
+              at = 8 * (thread_index() % kOfColumn);
     const QuadBytes even = signed_quad_bytes(share.x[i].x, share.x[i].y);
     const QuadBytes odd = signed_quad_bytes(share.x[i].z, share.x[i].w);
     store_shared(reinterpret_cast<uint2*>(&stage->x_high[column][at]),
@@ -115,8 +121,8 @@ __device__ __forceinline__ void store_share(const Share<Format>& share, Stage* s
     store_shared(reinterpret_cast<uint2*>(&stage->x_low[column][at]),
                  make_uint2(even.low, odd.low));
   }
-  const int column = thread() / kStageBlocks, b = thread() % kStageBlocks;
-  if (thread() >= kScaleThreads) return;
+  const int column = thread_index() / kStageBlocks, b = thread_index() % kStageBlocks;
+  if (thread_index() >= kScaleThreads) return;
   store_shared(&stage->x_scale[b][column], share.x_scale);
   if constexpr (Format::Block::kMinimum != gguf::Minimum::none)
     store_shared(&stage->x_sum[b][column], share.x_sum);
@@ -146,7 +152,7 @@ template <class Format>
 __device__ __forceinline__ void block_terms(const Stage* stage, int b, int warp_row,
                                             int warp_column, Outputs& terms) {
   constexpr int kSubBlocks = op::kBlock / Format::Block::kSubBlock;
-  const int lane = thread() % 32, g = lane / 4, t = lane % 4;
+  const int lane = lane_index(), g = lane / 4, t = lane % 4;
   // Lane 8m + r gives row r of matrix m: of w, rows 0..7 and 8..15 in the first and the second 16 inputs; of x,
   // both halves of the inputs of the high bytes and of the low ones.
   const int m = lane / 8, r = lane % 8;
@@ -197,19 +203,19 @@ template <class Format>
 __device__ void multiply(const op::MatmulArgs& a, int first_row) {
   auto* const stage = dynamic_shared<Stage>();
   const int t0 = static_cast<int>(blockIdx.y) * kTileColumns, n_blocks = a.w.n_in / op::kBlock;
-  const int warp = thread() / 32;
+  const int warp = warp_index();
   const int warp_row = warp % (kTileRows / kWarpRows) * kWarpRows;
   const int warp_column = warp / (kTileRows / kWarpRows) * kWarpColumns;
 
   Outputs y = {}, first_half = {};
-  Share<Format> share = load_share<Format>(a, first_row, t0, 0);
+  Share<Format> share = load_share<Format>(a, first_row, t0, 0, 0);
   for (int first = 0; first < n_blocks; first += kStageBlocks) {
     // 1 the stage's weights and activations
     __syncthreads();
     store_share(share, stage);
     __syncthreads();
     if (first + kStageBlocks < n_blocks)
-      share = load_share<Format>(a, first_row, t0, first + kStageBlocks);
+      share = load_share<Format>(a, first_row, t0, first + kStageBlocks, share.w.head);
     // 2 terms and the tree over half a segment; absent ones are +0, see segment_tree
     Outputs sum = {}, pair = {};
 #pragma unroll 1
@@ -236,7 +242,7 @@ __device__ void multiply(const op::MatmulArgs& a, int first_row) {
     add(y, first_half);
   }
 
-  const int lane = thread() % 32;
+  const int lane = lane_index();
 #pragma unroll
   for (int n = 0; n < kMmas; ++n)
 #pragma unroll
@@ -250,9 +256,9 @@ __device__ void multiply(const op::MatmulArgs& a, int first_row) {
 
 __global__ void __launch_bounds__(kThreads, 2)
     matmul_tile_kernel(const __grid_constant__ Batch all) {
-  const int m = all.find(static_cast<int>(blockIdx.x));
+  const int m = all.find(block_index());
   const op::MatmulArgs& a = all.of[m];
-  const int first_row = (static_cast<int>(blockIdx.x) - all.first_block[m]) * kTileRows;
+  const int first_row = (block_index() - all.first_block[m]) * kTileRows;
   switch (a.w.type) {
     case gguf::Type::q8_0:
       return multiply<cuda::Q8_0Planes>(a, first_row);

@@ -3,6 +3,7 @@
 // grid: shares of the groups of all matrices x ceil(n_t/kColumns); block: 4 warps; a warp has a group of 4
 // rows at a time and all kColumns columns; lane 4*b + r: block b of each segment of row r; shared memory: the
 // activations of a chunk of inputs, split into their bytes.
+#include "kernels/cuda/block.cuh"
 #include "kernels/cuda/gated.cuh"
 #include "kernels/cuda/logit_span.cuh"
 #include "kernels/cuda/matmul.cuh"
@@ -45,11 +46,11 @@ struct Activations {
 template <int kColumns>
 __device__ __forceinline__ void load_activations(const op::MatmulArgs& a, int t0, int first,
                                                  int count, const Activations& to) {
-  const int n_blocks = a.w.n_in / op::kBlock, thread = static_cast<int>(threadIdx.x);
+  const int n_blocks = a.w.n_in / op::kBlock;
   for (int c = 0; c < kColumns; ++c) {
     const bool present = t0 + c < a.n_t;
     const std::ptrdiff_t from = static_cast<std::ptrdiff_t>(t0 + c) * n_blocks + first;
-    for (int i = thread; i < 4 * count; i += kThreads) {  // pairs of quads
+    for (int i = thread_index(); i < 4 * count; i += kThreads) {  // pairs of quads
       uint4 x = {};
       if (present)
         x = load_readonly(reinterpret_cast<const uint4*>(a.xq.q + from * op::kBlock) + i);
@@ -58,7 +59,7 @@ __device__ __forceinline__ void load_activations(const op::MatmulArgs& a, int t0
       store_shared(block + i % 4, make_uint2(even.high, odd.high));
       store_shared(block + 4 + i % 4, make_uint2(even.low, odd.low));
     }
-    for (int b = thread; b < count; b += kThreads) {
+    for (int b = thread_index(); b < count; b += kThreads) {
       float scale = 0.0f;
       int2 sum16 = {};
       if (present) {
@@ -134,7 +135,7 @@ __device__ void multiply(const Batch& all, int m, int block) {
   const int n_segments = (layout.n_blocks + op::kSegmentBlocks - 1) / op::kSegmentBlocks;
   const int n_matrices = gated_y != nullptr ? 2 : 1;
   const int n_steps = of_warp * n_segments * n_matrices;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int lane = lane_index();
   const int t0 = static_cast<int>(blockIdx.y) * kColumns;
   const auto load = [&](const Steps& at) {
     if (at.group >= n_groups || lane >= cuda::kGroup * layout.count(at.segment))
@@ -145,8 +146,7 @@ __device__ void multiply(const Batch& all, int m, int block) {
   };
 
   // 1 the first weights, before anything waits
-  Steps now{block * kWarps * of_warp + static_cast<int>(threadIdx.x) / 32, 0, n_segments, 0,
-            n_matrices};
+  Steps now{block * kWarps * of_warp + warp_index(), 0, n_segments, 0, n_matrices};
   Steps next = now;
   PackedBlock<Format> blocks[kAhead];
 #pragma unroll
@@ -219,8 +219,8 @@ __device__ void multiply(const Batch& all, int m, int block) {
 template <int kColumns>
 __global__ void __launch_bounds__(kThreads, kColumns == 1 ? 4 : 3)
     matvec_kernel(const __grid_constant__ Batch all) {
-  const int m = all.find(static_cast<int>(blockIdx.x));
-  const int block = static_cast<int>(blockIdx.x) - all.first_block[m];
+  const int m = all.find(block_index());
+  const int block = block_index() - all.first_block[m];
   switch (all.of[m].w.type) {
     case gguf::Type::q8_0:
       return multiply<cuda::Q8_0Planes, kColumns>(all, m, block);

@@ -235,6 +235,7 @@ __device__ __forceinline__ void copy_async_wait() {
 #else
 #define ENGINE_DP4A(name, a_type, b_type, a_suffix, b_suffix)                                 \
   inline int name(unsigned a, unsigned b, int c) {                                            \
+    count_dot_product();                                                                      \
     const auto product = [=](int i) {                                                         \
       return static_cast<a_type>(a >> 8 * i) * static_cast<b_type>(b >> 8 * i);               \
     };                                                                                        \
@@ -299,6 +300,7 @@ __device__ __forceinline__ void mma_m8n8k16(int (&d)[2], unsigned a, unsigned b 
                : "r"(a), "r"(b));
 #else
   const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll 1  // to fit the registers
   for (int k = 0; k < 4; ++k) {
     const unsigned row = __shfl_sync(kAllLanes, a, (lane & ~3) + k);
     for (int i = 0; i < 2; ++i)

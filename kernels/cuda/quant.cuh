@@ -75,10 +75,11 @@ struct PackedBlock {
   std::uint16_t scales;
 };
 
+// All but the head.
 template <class Format>
-__device__ __forceinline__ PackedBlock<Format> load_block(const std::byte* group,
-                                                          cuda::GroupLayout<Format> layout,
-                                                          int segment, int lane) {
+__device__ __forceinline__ PackedBlock<Format> load_body(const std::byte* group,
+                                                         cuda::GroupLayout<Format> layout,
+                                                         int segment, int lane) {
   PackedBlock<Format> block = {};
   const auto load = [&]<class T>(int at) {
     return load_streaming(reinterpret_cast<const T*>(group + at));
@@ -93,9 +94,26 @@ __device__ __forceinline__ PackedBlock<Format> load_block(const std::byte* group
     block.bits[1] = bits.y;
   }
   block.scales = load.template operator()<std::uint16_t>(layout.scales_of(segment, lane));
-  const int head = layout.head_of(segment, lane % cuda::kGroup);
-  if constexpr (Format::kHead == 4) block.head = load.template operator()<unsigned>(head);
-  if constexpr (Format::kHead == 2) block.head = load.template operator()<std::uint16_t>(head);
+  return block;
+}
+
+template <class Format>
+__device__ __forceinline__ unsigned load_head(const std::byte* group,
+                                              cuda::GroupLayout<Format> layout, int segment,
+                                              int lane) {
+  const std::byte* head = group + layout.head_of(segment, lane % cuda::kGroup);
+  if constexpr (Format::kHead == 4) return load_streaming(reinterpret_cast<const unsigned*>(head));
+  if constexpr (Format::kHead == 2)
+    return load_streaming(reinterpret_cast<const std::uint16_t*>(head));
+  return 0;
+}
+
+template <class Format>
+__device__ __forceinline__ PackedBlock<Format> load_block(const std::byte* group,
+                                                          cuda::GroupLayout<Format> layout,
+                                                          int segment, int lane) {
+  PackedBlock<Format> block = load_body(group, layout, segment, lane);
+  block.head = load_head(group, layout, segment, lane);
   return block;
 }
 

@@ -24,6 +24,7 @@ namespace engine::op {
 struct AttentionSplit {
   int n = 1;
   int max_tiles = 0;             // no row sees more tiles
+  int ahead = 0;                 // the most positions that a row sees beyond its own
   float* sums = nullptr;         // [n_t, n_h, max_tiles, 2]: m and l; aligned to 8 bytes
   float* values = nullptr;       // [n_t, n_h, max_tiles, d]: o; aligned to 8 bytes
   unsigned* arrivals = nullptr;  // [n_t, n_h], 0 before the first call; a call leaves them 0

@@ -50,11 +50,17 @@ std::string Executor::check_limits(const Launch& launch) const {
     return "a grid above 2147483647 x 65535 x 65535";
   if (launch.shared_bytes > limits->shared_per_block_opt_in)
     return most("bytes of shared memory:", launch.shared_bytes, limits->shared_per_block_opt_in);
-  if (launch.registers > limits->registers_per_thread)
-    return most("registers of a thread:", static_cast<std::size_t>(launch.registers),
+  const int registers =
+      options.registers == nullptr ? 0 : options.registers(launch.function, options.architecture);
+  if (registers > limits->registers_per_thread)
+    return most("registers of a thread:", static_cast<std::size_t>(registers),
                 static_cast<std::size_t>(limits->registers_per_thread));
-  const int per_sm = resident_blocks_per_sm(*limits, static_cast<int>(n_threads),
-                                            launch.shared_bytes, launch.registers);
+  const int of_block = registers_of_block(static_cast<int>(n_threads), registers);
+  if (of_block > limits->registers_per_block)
+    return most("registers of a block:", static_cast<std::size_t>(of_block),
+                static_cast<std::size_t>(limits->registers_per_block));
+  const int per_sm =
+      resident_blocks_per_sm(*limits, static_cast<int>(n_threads), launch.shared_bytes, registers);
   if (per_sm == 0) return "a block that needs more than an SM has" + on;
   const std::size_t n_resident =
       static_cast<std::size_t>(per_sm) * static_cast<std::size_t>(options.n_sms);
@@ -94,6 +100,7 @@ Error Executor::run(const Launch& launch) {
   statistics_ = counts ? &statistics : nullptr;
   meter_ = counts ? &meter : nullptr;
 
+  n_dot_products = 0;
   launch_ = &launch;
   error_ = {};
   make_resident(launch, static_cast<int>(std::min(n_resident, n_blocks_)));
@@ -115,6 +122,7 @@ Error Executor::run(const Launch& launch) {
     statistics.grid = launch.grid;
     statistics.block = launch.block;
     statistics.shared_bytes = launch.shared_bytes;
+    statistics.dot_products = n_dot_products;
     device_.launches.push_back(std::move(statistics));
   }
   if (!error_.ok()) error_.message = place + ": " + error_.message;

@@ -62,15 +62,18 @@ struct Options {
   std::uint64_t seed = 1;   // of Order::random
   bool statistics = false;  // see Device::launches(); several times slower
   bool report_poison = true;
+  // Registers that a thread of the kernel takes on a card of the architecture, 0 if unknown: this compiler
+  // does not say. Null: all unknown. Called before a launch.
+  int (*registers)(const void* kernel, int architecture) = nullptr;
 };
 
 struct Launch {
-  const char* kernel;  // for messages
+  const char* kernel;    // for messages
+  const void* function;  // for Options::registers
   Where where;
   dim3 grid, block;
   std::size_t shared_bytes;
   bool cooperative;                   // all blocks run at the same time
-  int registers;                      // per thread, 0 if unknown
   void (*body)(const void* context);  // one thread of the kernel
   const void* context;
 };

@@ -29,6 +29,11 @@ const Limits* find_limits(int architecture) {
   return found == std::end(kLimits) ? nullptr : found;
 }
 
+int registers_of_block(int threads, int registers) {
+  const int warps = (threads + 31) / 32;
+  return warps * ((registers * 32 + 255) / 256 * 256);
+}
+
 int resident_blocks_per_sm(const Limits& limits, int threads, std::size_t shared_bytes,
                            int registers) {
   if (threads <= 0) return 0;
@@ -36,10 +41,8 @@ int resident_blocks_per_sm(const Limits& limits, int threads, std::size_t shared
   int blocks = std::min(limits.blocks_per_sm, limits.threads_per_sm / (warps * 32));
   const std::size_t shared = shared_bytes + limits.shared_reserved_per_block;
   if (shared > 0) blocks = std::min(blocks, static_cast<int>(limits.shared_per_sm / shared));
-  if (registers > 0) {
-    const int per_warp = (registers * 32 + 255) / 256 * 256;
-    blocks = std::min(blocks, limits.registers_per_sm / (per_warp * warps));
-  }
+  if (registers > 0)
+    blocks = std::min(blocks, limits.registers_per_sm / registers_of_block(threads, registers));
   return blocks;
 }
 

@@ -28,8 +28,10 @@ std::span<const Limits> all_limits();
 // Null when the table lacks the architecture.
 const Limits* find_limits(int architecture);
 
-// Blocks of this shape that one SM holds at a time; 0 if it cannot hold one. registers: per thread, 0 if
-// unknown. Registers are given to warps in units of 256.
+// What a block's warps are given, in units of 256 each. registers: per thread, 0 if unknown.
+int registers_of_block(int threads, int registers);
+
+// Blocks of this shape that one SM holds at a time; 0 if it cannot hold one.
 int resident_blocks_per_sm(const Limits& limits, int threads, std::size_t shared_bytes,
                            int registers);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/simt/vector_types.h"
@@ -55,7 +56,9 @@ struct Statistics {
 
   std::uint64_t block_barriers = 0;  // passed by a block, named ones included
   std::uint64_t grid_barriers = 0;   // passed by the grid
-  std::uint64_t warp_collectives = 0;
+  // Of warps, by the name in a kernel's source: "__shfl_xor_sync", "__ballot_sync", "mma_m16n8k32", "load_matrices", …
+  std::map<std::string_view, std::uint64_t> collectives;
+  std::uint64_t dot_products = 0;  // dp4a, of lanes
   std::uint64_t atomics = 0;       // of lanes
   std::uint64_t async_copies = 0;  // of lanes
 

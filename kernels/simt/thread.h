@@ -60,6 +60,11 @@ inline constinit thread_local Thread* current = nullptr;
 inline constexpr std::size_t kRanges = 256;
 inline constinit thread_local std::array<Range, kRanges> recent_ranges{};
 
+// dp4a, always counted since that is cheaper than to ask. ThreadSanitizer, for which kernels' threads are threads,
+// does not look.
+inline constinit thread_local std::uint64_t n_dot_products = 0;
+__attribute__((no_sanitize("thread"))) inline void count_dot_product() { ++n_dot_products; }
+
 // Ends the launch, by an exception that unwinds the calling thread.
 [[noreturn]] void fail(Fault fault, const std::string& what, Where where);
 

@@ -79,7 +79,7 @@ Group& meet(unsigned mask, const char* name, const void* in, void* out, Where wh
   warp.waiting &= ~mask;
   executor->make_ready(warp, mask & ~me);
   if (executor->statistics() != nullptr) {
-    ++executor->statistics()->warp_collectives;
+    ++executor->statistics()->collectives[name];
     if (mask == warp.live) executor->meter()->lanes_met(warp.index);
   }
   return group;

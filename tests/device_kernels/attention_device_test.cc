@@ -61,6 +61,23 @@ TEST(AttentionDevice, SplitsOfManyTiles) {
                     .n_splits = 9});
 }
 
+// More splits than the window, or the window and an image span, touch tiles.
+TEST(AttentionSimt, SplitsOfLocalLayers) {
+  for (const int n_splits : {2, 40})
+    for (const int window : {1, 2, 64, 65, 66, 512}) {
+      trace_and_verify({.kv = {1, 16, op::KvType::f16},
+                        .n_h = 4,
+                        .window = window,
+                        .rows = consecutive_rows(64 * 40 - 1, 2),
+                        .n_splits = n_splits});
+      trace_and_verify({.kv = {1, 16, op::KvType::f16},
+                        .n_h = 4,
+                        .window = window,
+                        .rows = {{2500, 2500, 0}, {2300, 2310, 1}, {2300, 2450, 2}},
+                        .n_splits = n_splits});
+    }
+}
+
 // Query heads on KV heads, with one, two, three, four and eight to share each.
 constexpr std::pair<int, int> kHeads[] = {{1, 1}, {4, 2}, {3, 1}, {4, 1}, {8, 1}};
 

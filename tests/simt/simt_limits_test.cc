@@ -63,22 +63,22 @@ TEST(LimitsTest, CooperativeGrid) {
   EXPECT_TRUE(run(device, empty_kernel, 5, 512, 0).ok());
 }
 
+void other_kernel() {}
+
+// A made-up table: 65 registers a thread, which 1024 threads are too many for.
 TEST(LimitsTest, RegistersOfABlock) {
-  Device device({.architecture = 90});
-  Launch launch{.kernel = "k",
-                .where = Where::here(),
-                .grid = 1,
-                .block = 1024,
-                .shared_bytes = 0,
-                .cooperative = false,
-                .registers = 64,
-                .body = [](const void*) {},
-                .context = nullptr};
-  EXPECT_TRUE(device.run(launch).ok());
-  launch.registers = 65;
-  EXPECT_EQ(device.run(launch).fault, Fault::launch);
-  launch.registers = 256;
-  EXPECT_EQ(device.run(launch).fault, Fault::launch);
+  Device device({.architecture = 90, .registers = [](const void* kernel, int architecture) {
+                   return kernel == reinterpret_cast<const void*>(empty_kernel) ? 65
+                          : architecture == 90                                  ? 64
+                                                                                : 256;
+                 }});
+  EXPECT_TRUE(run(device, empty_kernel, 1, 896, 0).ok());  // 28 warps of 2304
+  const Error error = run(device, empty_kernel, 1, 897, 0);
+  EXPECT_EQ(error.fault, Fault::launch);
+  EXPECT_NE(error.message.find("registers of a block: 66816"), std::string::npos) << error.message;
+  EXPECT_TRUE(run(device, other_kernel, 1, 1024, 0).ok());
+  device.options.architecture = 80;
+  EXPECT_EQ(run(device, other_kernel, 1, 1, 0).fault, Fault::launch) << "256 of a thread";
 }
 
 }  // namespace

@@ -157,11 +157,42 @@ TEST_P(StatisticsTest, BarriersAtomicsCollectivesCopies) {
   const Statistics& s = measure(counts_kernel, 3, 64, 256, counter.data(), in.data());
   EXPECT_EQ(s.block_barriers, 6u);
   EXPECT_EQ(s.atomics, 96u);
-  EXPECT_EQ(s.warp_collectives, 6u);
+  EXPECT_EQ(s.collectives.size(), 1u);
+  EXPECT_EQ(s.collectives.at("__ballot_sync"), 6u);
   EXPECT_EQ(s.async_copies, 192u);
   EXPECT_EQ(s.loads.bytes, 768u);
   EXPECT_EQ(s.loads.unique_bytes, 256u);
   EXPECT_DOUBLE_EQ(s.loads.sector_efficiency(), 1.0);
+}
+
+void products_kernel(int* out) {
+  auto* const shared = dynamic_shared<uint4>();
+  store_shared(shared + threadIdx.x, uint4{});
+  __syncwarp();
+  for (int i = 0; i < 3; ++i) {
+    unsigned x[4];
+    load_matrices(x, shared + threadIdx.x);
+    int d[4] = {}, e[2] = {};
+    mma_m16n8k32(d, x, {x[0], x[1]});
+    if (i == 0) mma_m8n8k16(e, x[0], x[1]);
+    int sum = d[0] + e[0];
+    if (threadIdx.x % 32 < 5) sum = dp4a_s8u8(x[0], x[1], dp4a_u8u8(x[2], x[3], sum));
+    sum = __shfl_xor_sync(kAllLanes, warp_add(sum), 1) + __shfl_up_sync(kAllLanes, sum, 1u);
+    store_global(out + threadIdx.x, sum);
+  }
+}
+
+// Twice, since every launch counts from 0.
+TEST_P(StatisticsTest, InstructionsByClass) {
+  Buffer<int> out(device, 64);
+  for (int launch = 0; launch < 2; ++launch) {
+    const Statistics& s = measure(products_kernel, 1, 64, 1024, out.data());
+    const std::map<std::string_view, std::uint64_t> expected = {
+        {"__syncwarp", 2},      {"load_matrices", 6},  {"mma_m16n8k32", 6},     {"mma_m8n8k16", 2},
+        {"__shfl_xor_sync", 6}, {"__shfl_up_sync", 6}, {"__reduce_add_sync", 6}};
+    EXPECT_EQ(s.collectives, expected);
+    EXPECT_EQ(s.dot_products, 2u * 3 * 5 * 2);
+  }
 }
 
 void phases_kernel(unsigned* barrier) {

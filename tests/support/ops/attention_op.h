@@ -27,7 +27,7 @@ class AttentionOp : public FloatOutput {
         rows_(shape_.rows.size()),
         q_(y_.size(), shape_.misalign),
         pages_(shape_.kv, n_sequences(), n_positions()),
-        split_(shape_.n_splits, n_tiles(), count(n_t(), shape_.n_h), shape_.kv.d) {
+        split_(shape_.n_splits, n_tiles(), ahead(), count(n_t(), shape_.n_h), shape_.kv.d) {
     std::copy(shape_.rows.begin(), shape_.rows.end(), rows_.begin());
     Random random(seed);
     // Scores of random keys then have variance 1, as with the model's 1/sqrt(d).
@@ -89,9 +89,10 @@ class AttentionOp : public FloatOutput {
   // Where the blocks of a split hand their tiles over.
   class Split {
    public:
-    Split(int n, int max_tiles, std::size_t n_queries, int d)
+    Split(int n, int max_tiles, int ahead, std::size_t n_queries, int d)
         : n_(n),
           max_tiles_(max_tiles),
+          ahead_(ahead),
           sums_(n > 1 ? n_queries * count(max_tiles, 2) : 0),
           values_(n > 1 ? n_queries * count(max_tiles, d) : 0),
           arrivals_(n > 1 ? n_queries : 0) {}
@@ -100,7 +101,7 @@ class AttentionOp : public FloatOutput {
       std::fill(arrivals_.begin(), arrivals_.end(), 0u);
     }
     op::AttentionSplit split() {
-      return {n_, max_tiles_, sums_.data(), values_.data(), arrivals_.data()};
+      return {n_, max_tiles_, ahead_, sums_.data(), values_.data(), arrivals_.data()};
     }
     // Nothing written outside, and ready for the next call.
     bool is_clean() const {
@@ -109,7 +110,7 @@ class AttentionOp : public FloatOutput {
     }
 
    private:
-    int n_, max_tiles_;
+    int n_, max_tiles_, ahead_;
     Buffer<float> sums_, values_;
     Buffer<unsigned> arrivals_;
   };
@@ -121,6 +122,11 @@ class AttentionOp : public FloatOutput {
             shape_.n_h,           shape_.window,      split_.split()};
   }
 
+  int ahead() const {
+    int most = 0;
+    for (const op::KvRow& row : shape_.rows) most = std::max(most, row.attend_until - row.pos);
+    return most;
+  }
   int n_sequences() const {
     int n = 1;
     for (const op::KvRow& row : shape_.rows) n = std::max(n, row.sequence + 1);
