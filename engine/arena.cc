@@ -15,8 +15,9 @@ Arena::Arena(std::string name, Slab memory, std::size_t n)
 
 Result<Slab> Arena::allocate(std::size_t n) {
   const std::lock_guard lock(mutex_);
-  const auto is_enough = [n](const auto& gap) { return gap.second >= n; };
-  const auto gap = std::find_if(gaps_.begin(), gaps_.end(), is_enough);
+  auto gap = gaps_.end();
+  for (auto it = gaps_.begin(); it != gaps_.end(); ++it)
+    if (it->second >= n && (gap == gaps_.end() || it->second < gap->second)) gap = it;
   if (gap == gaps_.end()) {
     std::size_t largest = 0;
     for (const auto& [offset, size] : gaps_) largest = std::max(largest, size);

@@ -13,7 +13,8 @@ class Arena : public KvMemory {
  public:
   // `memory` has n bytes, aligned to kDeviceAlignment. `name` is for error messages.
   Arena(std::string name, Slab memory, std::size_t n);
-  // Aligned to kDeviceAlignment: the first gap that is large enough. Errors: out_of_memory with the bytes
+  // Aligned to kDeviceAlignment: from the smallest gap that is large enough, so that what is small leaves
+  // the large ones whole. Errors: out_of_memory with the bytes
   // asked for, the largest gap, and those in all.
   Result<Slab> allocate(std::size_t n) override;
 

@@ -42,7 +42,7 @@ class Backend {
   virtual void keep_hidden(const float* row, float* to) = 0;
   virtual Status wait() = 0;
 
-  // Rows that one call of the following two takes.
+  // Rows that run_head() takes, at most.
   static constexpr int kMostHeadRows = 16;
   // logits [n_rows, n_vocab], in host memory, of hidden rows [n_rows, d_model] in the backend's.
   // hidden_rows() stay as they are.

@@ -11,8 +11,6 @@
 namespace engine {
 namespace {
 
-constexpr int kRowsAPart = 8;  // of rope tables, 100 sines and more each: worth waking a thread
-
 class CpuBackend : public Backend {
  public:
   CpuBackend(const Config& config, Weights weights, cpu::Pool& pool)
@@ -38,7 +36,7 @@ class CpuBackend : public Backend {
     const Batch batch = {tokens, rows, caches.front()->shape(), pages_, n_wanted};
     ENGINE_TRY(state_.reserve(config_, batch.n_rows()));
     State& state = state_.get();
-    pool_.parallel_for(batch.n_rows(), kRowsAPart, [&](int begin, int end) {
+    pool_.parallel_for(batch.n_rows(), RopeAngles::kRowsAPart, [&](int begin, int end) {
       angles_.fill(rows, begin, end, state.rope_global, state.rope_local);
     });
     CpuOps ops(pool_);

@@ -26,11 +26,9 @@ constexpr std::size_t kMostSplitBytes = std::size_t{64} << 20;  // of partial at
 constexpr int kDefaultSequences = 4;  // of full length, that the KV memory holds
 constexpr std::size_t kLeastKvBytes = std::size_t{16} << 20;
 
-constexpr std::size_t pages_for(int n) {
-  return (static_cast<std::size_t>(n) + op::kPage - 1) / op::kPage;
-}
+std::size_t pages_for(int n) { return static_cast<std::size_t>(op::n_pages(n)); }
 
-// The device memory of passes, taken once. What kernels are to find written is not here, but in Parameters.
+// The device memory of passes, taken once. What kernels are to find written is in Parameters and Controls.
 struct Scratch {
   State state;
   float* logits;  // [kMostHeadRows, n_vocab]
@@ -180,7 +178,7 @@ class CudaBackend : public Backend {
     is_busy_ = true;
     runtime_->copy(to, row, static_cast<std::size_t>(config_.d_model) * sizeof(float));
   }
-  Status wait() override { return finished(runtime_->wait()); }
+  Status wait() override { return is_busy_ ? finished(runtime_->wait()) : Status(); }
 
   Status run_head(const float* hidden, int n_rows, float* logits) override {
     is_busy_ = true;
@@ -231,14 +229,16 @@ class CudaBackend : public Backend {
 
   std::size_t default_kv_bytes() const {
     const std::size_t wanted =
-        kDefaultSequences * KvCache::most_bytes(config_, op::KvType::f16, kMostRows);
+        kDefaultSequences *
+        (KvCache::most_bytes(config_, op::KvType::f16, kMostRows) +
+         align_up(static_cast<std::size_t>(config_.d_model) * sizeof(float), kDeviceAlignment));
     return align_down(std::min(std::max(wanted, kLeastKvBytes), runtime_->free_bytes() / 2),
                       kDeviceAlignment);
   }
 
   // Before a pass: nothing else is at work, and what kernels count with is 0.
   Status prepare() {
-    if (is_busy_) ENGINE_TRY(wait());
+    ENGINE_TRY(wait());
     is_busy_ = true;
     if (has_counters_) return {};
     runtime_->upload(control_memory_.get(), zeros_.data(), zeros_.size());
@@ -302,7 +302,10 @@ class CudaBackend : public Backend {
     // 2 rows and their angles
     std::copy(tokens.begin(), tokens.end(), host.tokens);
     std::copy(rows.begin(), rows.end(), host.rows);
-    angles_.fill(rows, 0, static_cast<int>(rows.size()), host.rope_global, host.rope_local);
+    pool_.parallel_for(static_cast<int>(rows.size()), RopeAngles::kRowsAPart,
+                       [&](int begin, int end) {
+                         angles_.fill(rows, begin, end, host.rope_global, host.rope_local);
+                       });
     // 3 pages
     std::size_t at = 0, table = 0;
     kv_pages_.clear();

@@ -15,9 +15,8 @@
 namespace engine {
 
 // Both read the weights in slices; `config` and `pool` outlive the backend. All device memory is taken
-// here: kv_bytes is ModelOptions'. Errors: those of Weights::load(), device
-// and device_lost.
-//
+// here: kv_bytes is ModelOptions'. Errors: those of Weights::load(), device and device_lost.
+
 // The backend on the card of that name (ModelOptions::card).
 Result<std::unique_ptr<Backend>> load_cuda_backend(std::string_view card, const Config& config,
                                                    const gguf::Reader& file,

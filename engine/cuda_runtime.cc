@@ -89,28 +89,34 @@ Result<std::vector<Card>> list_cards(const CudaCalls& calls) {
   }
   if (n == 0) return device_error("the driver finds no card");
   std::vector<Card> cards;
+  std::string failed;
   for (int i = 0; i < n; ++i) {
     cudaDeviceProp p;
     const cudaError_t error = calls.device_properties(&p, i);
-    if (error != cudaSuccess)
-      return device_error("card " + std::to_string(i) +
-                          " does not tell its properties: " + describe(error));
-    cards.push_back({i, p.name, 10 * p.major + p.minor, p.multiProcessorCount, p.totalGlobalMem,
-                     uuid_text(p.uuid), pci_text(p)});
+    if (error == cudaSuccess) {
+      cards.push_back({i, p.name, 10 * p.major + p.minor, p.multiProcessorCount, p.totalGlobalMem,
+                       uuid_text(p.uuid), pci_text(p)});
+      continue;
+    }
+    calls.take_last_error();
+    failed = "card " + std::to_string(i) + " does not tell its properties: " + describe(error);
   }
+  if (cards.empty()) return device_error(failed);
   return cards;
 }
 
 Result<Card> find_card(const std::vector<Card>& cards, std::string_view name) {
+  const Card* too_old = nullptr;
   for (const Card& card : cards) {
     if (!name.empty() && name != std::to_string(card.index) && !same_text(name, card.uuid) &&
         !same_text(name, card.pci))
       continue;
-    if (card.capability < kOldestCapability)
-      return device_error(card.name + " is sm_" + std::to_string(card.capability) +
-                          ", expected sm_" + std::to_string(kOldestCapability) + " or later");
-    return card;
+    if (card.capability >= kOldestCapability) return card;
+    too_old = &card;
   }
+  if (too_old != nullptr)
+    return device_error(too_old->name + " is sm_" + std::to_string(too_old->capability) +
+                        ", expected sm_" + std::to_string(kOldestCapability) + " or later");
   std::string have;
   for (const Card& card : cards)
     have +=
@@ -202,7 +208,8 @@ Status Runtime::download(void* to, const void* from, std::size_t n) {
 
 Status Runtime::wait() {
   if (!lost_.empty()) return Status(Code::device_lost, lost_);
-  if (stream_.ok()) stream_.latch("the pass before", calls_.synchronize(handle_));
+  // After an error, too: what was begun before it may still be at work.
+  stream_.latch("the pass before", calls_.synchronize(handle_));
   if (stream_.ok()) return {};
   const Stream failed = std::exchange(stream_, Stream(handle_));
   return failure(failed.failed_op(), static_cast<cudaError_t>(failed.error()));

@@ -27,12 +27,12 @@ struct Card {
   std::string pci;      // "0000:65:00.0"
 };
 
-// The cards of this machine, in the runtime's order. Errors: device, if there is no driver, an older one
-// than the runtime needs, or no card.
+// The cards of this machine that tell what they are, in the runtime's order. Errors: device, if there is no
+// driver, an older one than the runtime needs, or no card.
 Result<std::vector<Card>> list_cards(const CudaCalls& calls);
 
-// The card named by its index, UUID or PCI id; the first one for an empty name. Errors: device, with the
-// cards there are.
+// The card named by its index, UUID or PCI id; for an empty name the first one that kernels were built for.
+// Errors: device, with the cards there are.
 Result<Card> find_card(const std::vector<Card>& cards, std::string_view name);
 
 class Runtime {
@@ -49,7 +49,7 @@ class Runtime {
   // Device memory, aligned to 256. Errors: out_of_memory with the bytes asked for, free, and in all.
   Result<Slab> allocate(std::size_t n);
   std::size_t free_bytes() const;
-  // Host memory that the card reads and writes by itself. Errors: out_of_memory.
+  // Host memory that the card reads and writes by itself, aligned to 256. Errors: out_of_memory.
   Result<Slab> allocate_host(std::size_t n);
   // In the order of launches. `from` may be changed on return.
   void upload(std::byte* to, const void* from, std::size_t n);
@@ -57,7 +57,7 @@ class Runtime {
   void send(std::byte* to, const void* from, std::size_t n);
   // Within device memory, in the order of launches.
   void copy(void* to, const void* from, std::size_t n);
-  // Waits for everything before it. Errors: device, with the first op or copy that failed since the last
+  // Waits for everything before it, whatever failed. Errors: device, with the first op or copy that failed since the last
   // wait; device_lost, from then on, if the card's context died of it.
   Status wait();
   // The same behind a copy to the host.

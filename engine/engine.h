@@ -46,7 +46,9 @@ using ProgressFn = std::function<bool(double share)>;
 enum class Device { automatic, cpu, cuda, simt };
 
 struct ModelOptions {
-  Device device = Device::automatic;  // a card if there is one that the build can use, else the CPU
+  // automatic: a card if the build can use one and it has room for the model, else the CPU; the log says
+  // why.
+  Device device = Device::automatic;
   // Which card: its index, UUID or PCI id as the driver lists them. Empty: the first one.
   // One that is named must be there.
   std::string card = {};

@@ -7,11 +7,7 @@
 #include "engine/align.h"
 
 namespace engine {
-namespace {
-
-constexpr int pages_for(int n) { return (n + op::kPage - 1) / op::kPage; }
-
-}  // namespace
+using op::n_pages;
 
 KvCache::KvCache(const Config& config, op::KvType type, KvMemory& memory)
     : shape_{config.n_kv_heads, config.head_dim, type}, memory_(&memory) {
@@ -20,12 +16,12 @@ KvCache::KvCache(const Config& config, op::KvType type, KvMemory& memory)
 
 std::size_t KvCache::most_bytes(const Config& config, op::KvType type, int n_chunk) {
   const op::KvShape shape = {config.n_kv_heads, config.head_dim, type};
-  const int all = pages_for(config.n_ctx_train),
-            some = std::min(
-                all, pages_for(config.window) + pages_for(kRewindable) + pages_for(n_chunk) + 1);
-  std::size_t n_pages = 0;
-  for (const bool local : config.is_local) n_pages += static_cast<std::size_t>(local ? some : all);
-  return align_up(n_pages, kSlabPages) * shape.page_bytes();
+  const int all = n_pages(config.n_ctx_train),
+            some =
+                std::min(all, n_pages(config.window) + n_pages(kRewindable) + n_pages(n_chunk) + 1);
+  std::size_t pages = 0;
+  for (const bool local : config.is_local) pages += static_cast<std::size_t>(local ? some : all);
+  return align_up(pages, kSlabPages) * shape.page_bytes();
 }
 
 Result<std::byte*> KvCache::take_page() {
@@ -56,7 +52,7 @@ Status KvCache::reserve(int n) {
   };
   try {
     for (Layer& layer : layers_)
-      while (static_cast<int>(layer.table.size()) < pages_for(n)) {
+      while (static_cast<int>(layer.table.size()) < n_pages(n)) {
         layer.table.reserve(layer.table.size() + 1);
         Result<std::byte*> page = take_page();
         if (!page)
@@ -97,10 +93,9 @@ int KvCache::rewind(int n) {
   int m = n;
   while (!reachable(m)) --m;
   for (Layer& layer : layers_) {
-    for (std::size_t page = static_cast<std::size_t>(pages_for(m)); page < layer.table.size();
-         ++page)
+    for (std::size_t page = static_cast<std::size_t>(n_pages(m)); page < layer.table.size(); ++page)
       drop(layer.table[page]);
-    layer.table.resize(std::min(layer.table.size(), static_cast<std::size_t>(pages_for(m))));
+    layer.table.resize(std::min(layer.table.size(), static_cast<std::size_t>(n_pages(m))));
   }
   return m;
 }

@@ -3,10 +3,12 @@
 #include <new>
 #include <string>
 
+#include "engine/align.h"
+
 namespace engine {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::align_val_t kAlignment{kDeviceAlignment};
 
 }  // namespace
 

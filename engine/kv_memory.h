@@ -11,7 +11,7 @@ namespace engine {
 class KvMemory {
  public:
   virtual ~KvMemory() = default;
-  // n bytes, aligned to 64; given back on any thread. Within a job of the model's pool, as all work of a
+  // n bytes, aligned to kDeviceAlignment; given back on any thread. Within a job of the model's pool, as all work of a
   // backend. Errors: out_of_memory with what was asked for.
   virtual Result<Slab> allocate(std::size_t n) = 0;
 };

@@ -121,9 +121,10 @@ Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::
 #if defined(ENGINE_CUDA)
     auto backend =
         load_cuda_backend(options.card, config, file, table, pool, load_options, options.kv_bytes);
-    if (backend || options.device == Device::cuda || !options.card.empty() ||
-        backend.status().code() != Code::device)
-      return backend;
+    const Code code = backend.status().code();
+    const bool is_the_cards =
+        code == Code::device || code == Code::device_lost || code == Code::out_of_memory;
+    if (options.device == Device::cuda || !options.card.empty() || !is_the_cards) return backend;
     if (options.log)
       options.log(LogLevel::info,
                   "device auto: the CPU is used, because " + backend.status().message());

@@ -55,8 +55,8 @@ struct Model::Impl {
   // The backend's, of the rows that workspace->rows describes.
   Status run_layers(std::span<const Token> tokens, std::span<const KvCache* const> caches,
                     int n_wanted) const;
-  // The backend's, too, for at most kMostHeadRows rows; ids without a token get minus infinity. Returns the first row that holds NaN or
-  // infinity, n_rows if none does.
+  // The backend's, too, for at most kMostHeadRows rows; ids without a token get minus infinity. Returns
+  // the first row that holds NaN or infinity, n_rows if none does.
   Result<int> run_head(const float* hidden, int n_rows, float* logits) const;
 };
 

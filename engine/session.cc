@@ -88,9 +88,10 @@ Status Session::Impl::evaluate(std::span<const Token> more, Wanted wanted,
       ENGINE_TRY(reserve(static_cast<int>(chunk.size())));
       ENGINE_TRY(forward_chunk(chunk, wanted));
       const float* const rows = backend.hidden_rows();
-      ENGINE_TRY(after_chunk(first, chunk.size(), rows));
       const std::size_t last = (chunk.size() - 1) * static_cast<std::size_t>(shared.config.d_model);
+      hidden_valid = logits_valid = false;
       backend.keep_hidden(rows + last, hidden());
+      ENGINE_TRY(after_chunk(first, chunk.size(), rows));
       ENGINE_TRY(backend.wait());
       commit(chunk);
       return {};

@@ -12,8 +12,8 @@ struct SessionAccess {
   static Impl* impl(Session& session) noexcept { return session.impl_.get(); }
   // How often cancel() has been called: work that spans several calls compares it with its start.
   static std::uint32_t n_cancels(const Session& session) noexcept;
-  // What Session::decode({token}) and sample(options) give one after the other. After non_finite the
-  // token has been appended, after other errors not.
+  // What Session::decode({token}) and sample(options) give one after the other. After an
+  // error the token may have been appended: Session::n_past() tells.
   static Result<Token> decode_and_sample(Session& session, Token token,
                                          const SamplerOptions& options);
   // Tokens that are evaluated at a time.

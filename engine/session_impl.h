@@ -82,11 +82,18 @@ struct Session::Impl {
   static const Status& status_of(const Result<T>& result) {
     return result.status();
   }
-  // Runs fn, which returns Status, on the model's threads.
+  // Runs fn, which returns Status, on the model's threads. What it has begun on a device is done
+  // afterwards, so that its failure is nobody else's.
   template <class Fn>
   Status on_pool(const Fn& fn) {
     Status status;
-    ENGINE_TRY(shared.pool->run([&] { status = fn(); }));
+    const auto run = [&] {
+      status = no_throw(fn);
+      if (status.ok()) return;
+      if (Status pending = shared.backend->wait(); !pending.ok()) status = std::move(pending);
+    };
+    ENGINE_TRY(
+        shared.pool->run([&run] { run(); }));  // small enough for std::function not to allocate
     return status;
   }
 };

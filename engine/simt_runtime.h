@@ -29,7 +29,7 @@ class Runtime {
   // Device memory, aligned to 256. Errors: out_of_memory with the bytes asked for, free, and in all.
   Result<Slab> allocate(std::size_t n);
   std::size_t free_bytes() const { return static_cast<std::size_t>(capacity_ - used_); }
-  Result<Slab> allocate_host(std::size_t n);
+  Result<Slab> allocate_host(std::size_t n);  // aligned to 256
   // In the order of launches. `from` may be changed on return.
   void upload(std::byte* to, const void* from, std::size_t n);
   void send(std::byte* to, const void* from, std::size_t n) { upload(to, from, n); }

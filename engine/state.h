@@ -57,6 +57,8 @@ State place_state(const Config& config, int n_rows, Placer& placer);
 class RopeAngles {
  public:
   explicit RopeAngles(const Config& config);
+  // Worth waking a thread: a row has 100 sines and more.
+  static constexpr int kRowsAPart = 8;
   // Fills tables in host memory for the positions of rows begin..end-1; different rows may be filled at
   // the same time. Angles are computed in double and rounded once.
   void fill(std::span<const op::KvRow> rows, int begin, int end, const RopeTable& global,

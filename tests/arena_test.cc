@@ -59,12 +59,13 @@ TEST_F(ArenaTest, GapsThatTouchBecomeOne) {
   }
 }
 
-TEST_F(ArenaTest, TheFirstGapThatIsLargeEnoughIsTaken) {
+TEST_F(ArenaTest, TheSmallestGapThatIsLargeEnoughIsTaken) {
   std::vector<Slab> slabs;
-  for (int i = 0; i < 5; ++i) slabs.push_back(take((i == 1 ? 1u : 2u) * kDeviceAlignment));
-  slabs[1].reset(), slabs[3].reset();
-  EXPECT_EQ(offset(take(2 * kDeviceAlignment)), 5 * kDeviceAlignment);
-  EXPECT_EQ(offset(take(kDeviceAlignment)), 2 * kDeviceAlignment);
+  for (const unsigned n : {3u, 2u, 1u, 2u, 2u, 2u}) slabs.push_back(take(n * kDeviceAlignment));
+  slabs[0].reset(), slabs[2].reset(), slabs[4].reset();  // at 0, 5 and 8
+  EXPECT_EQ(offset(take(2 * kDeviceAlignment)), 8 * kDeviceAlignment);
+  EXPECT_EQ(offset(take(kDeviceAlignment)), 5 * kDeviceAlignment);
+  EXPECT_EQ(offset(take(3 * kDeviceAlignment)), 0u);
 }
 
 // Threads fill their pieces and find them as they left them.

@@ -18,7 +18,7 @@ struct Driver {
   int n_host_allocations = 0;
   std::map<void*, std::size_t> allocations;
   cudaError_t next_error = cudaSuccess;  // of the next synchronisation
-  int n_streams = 0, card = -1;
+  int n_streams = 0, card = -1, n_waits = 0, silent_card = -1;
 };
 Driver driver;
 
@@ -29,6 +29,7 @@ constexpr CudaCalls kCalls = {
         [](int* n) { return *n = static_cast<int>(driver.cards.size()), driver.count_error; },
     .device_properties =
         [](cudaDeviceProp* p, int i) {
+          if (i == driver.silent_card) return cudaErrorUnknown;
           return *p = driver.cards[static_cast<std::size_t>(i)], cudaSuccess;
         },
     .set_device = [](int i) { return driver.card = i, cudaSuccess; },
@@ -72,7 +73,11 @@ constexpr CudaCalls kCalls = {
     .destroy_stream = [](cudaStream_t) { return --driver.n_streams, cudaSuccess; },
     .copy = [](void* to, const void* from, std::size_t n, cudaMemcpyKind,
                cudaStream_t) { return std::memcpy(to, from, n), cudaSuccess; },
-    .synchronize = [](cudaStream_t) { return std::exchange(driver.next_error, cudaSuccess); },
+    .synchronize =
+        [](cudaStream_t) {
+          ++driver.n_waits;
+          return std::exchange(driver.next_error, cudaSuccess);
+        },
     .take_last_error = [] { return cudaSuccess; },
 };
 
@@ -141,6 +146,24 @@ TEST_F(CudaRuntime, TellsWhyThereIsNone) {
   EXPECT_EQ(refusal(), "device cuda: there is no NVIDIA driver");
 }
 
+TEST_F(CudaRuntime, OneBadCardHidesNoOther) {
+  driver.cards = {card("old", 6, 1, 1), card("silent", 8, 9, 2), card("good", 8, 9, 3)};
+  driver.silent_card = 1;
+  const auto cards = list_cards(kCalls);
+  ASSERT_TRUE(cards);
+  ASSERT_EQ(cards->size(), 2u);
+  EXPECT_EQ(find_card(*cards, "")->name, "good");
+  EXPECT_EQ(find_card(*cards, "2")->name, "good");
+  EXPECT_EQ(find_card(*cards, "0").status().code(), Code::device);
+  EXPECT_EQ(find_card(*cards, "1").status().code(), Code::device);
+  driver.cards = {driver.cards[1]};
+  driver.silent_card = 0;
+  EXPECT_EQ(list_cards(kCalls).status().message(),
+            "device cuda: card 0 does not tell its properties: " +
+                std::string(cudaGetErrorName(cudaErrorUnknown)) + " (" +
+                cudaGetErrorString(cudaErrorUnknown) + ")");
+}
+
 TEST_F(CudaRuntime, OutOfMemorySaysWhatWasAskedForAndWhatThereIs) {
   const auto runtime = open();
   const auto first = runtime->allocate(600);
@@ -197,7 +220,9 @@ TEST_F(CudaRuntime, AnOrdinaryErrorNamesItsOpAndPasses) {
   runtime->stream().latch("rmsnorm", cudaErrorLaunchOutOfResources);
   value = 2;
   runtime->upload(slab->get(), &value, sizeof value);  // not any more
+  const int n_waits = driver.n_waits;
   const Status status = runtime->download(&got, slab->get(), sizeof got);
+  EXPECT_EQ(driver.n_waits, n_waits + 1) << "for what was begun before the error";
   EXPECT_EQ(status.code(), Code::device);
   EXPECT_NE(status.message().find("attention: cudaErrorInvalidConfiguration"), std::string::npos)
       << status.message();

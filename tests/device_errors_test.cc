@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -30,18 +31,24 @@ class FailingDevice : public Backend {
   Status run_layers(std::span<const std::int32_t> tokens, std::span<const op::KvRow> rows,
                     std::span<const KvCache* const> caches, int n_wanted) override {
     EXPECT_LE(rows.size(), 7u);
+    is_busy_ = true;
+    if (on_layers) on_layers();
     return cpu_->run_layers(tokens, rows, caches, n_wanted);
   }
   const float* hidden_rows() const override { return cpu_->hidden_rows(); }
-  void keep_hidden(const float* row, float* to) override { cpu_->keep_hidden(row, to); }
+  void keep_hidden(const float* row, float* to) override {
+    is_busy_ = true;
+    cpu_->keep_hidden(row, to);
+  }
   Status wait() override {
+    if (!std::exchange(is_busy_, false)) return {};
     ++n_waits;
     return std::exchange(next_error, {});
   }
   Status run_head(const float* hidden, int n_rows, float* logits) override {
-    ++n_waits;
     ENGINE_TRY(cpu_->run_head(hidden, n_rows, logits));
-    return std::exchange(next_error, {});
+    is_busy_ = true;
+    return wait();
   }
   int most_candidates() const override { return 64; }
   Result<op::Choice> choose(const float* hidden_row, int k, int n_ids,
@@ -58,11 +65,13 @@ class FailingDevice : public Backend {
   }
 
   Status next_error;  // of what is waited for next
+  std::function<void()> on_layers;
   int n_waits = 0, n_choices = 0;
 
  private:
   std::unique_ptr<Backend> cpu_;
   int n_vocab_;
+  bool is_busy_ = false;
 };
 
 class Sessions : public testing::TestWithParam<Code> {
@@ -133,7 +142,7 @@ TEST_F(Sessions, WaitForATokenOnce) {
   const auto next = SessionAccess::decode_and_sample(session_, 5, {.temperature = 0});
   ASSERT_TRUE(next);
   EXPECT_EQ(device_->n_choices, 2);
-  EXPECT_EQ(device_->n_waits, 2) << "the second has nothing to wait for";
+  EXPECT_EQ(device_->n_waits, 1);
 }
 
 TEST_P(Sessions, ABrokenOneStaysSoAndOthersGoOn) {
@@ -187,6 +196,20 @@ TEST_P(Sessions, AnAnswerEndsWithTheError) {
 
 INSTANTIATE_TEST_SUITE_P(Of, Sessions, testing::Values(Code::device, Code::device_lost),
                          [](const auto& code) { return std::string(name(code.param)); });
+
+TEST_F(Sessions, WhatACancelledPassLeavesIsItsOwnFailure) {
+  Session whole = other();
+  ASSERT_TRUE(session_.decode(std::span(tokens_).first(3)).ok());
+  const std::vector<Session*> one = {&session_};
+  device_->on_layers = [&] {  // once the pass has begun
+    session_.cancel();
+    fail(Code::device);
+  };
+  EXPECT_EQ(decode_batch(one, std::vector<Token>{5}).code(), Code::device);
+  device_->on_layers = {};
+  EXPECT_TRUE(whole.decode(tokens_).ok());
+  EXPECT_EQ(session_.logits().status().code(), Code::device);
+}
 
 TEST_F(Sessions, LackOfMemoryBreaksNothing) {
   ASSERT_TRUE(session_.decode(std::span(tokens_).first(7)).ok());

@@ -19,10 +19,11 @@ struct Batch {
   op::MatmulArgs of[kMost];
   int first_block[kMost];
   int n;
-  float* gated;  // null, or of[0] and of[1], of one type, end in geglu's y
-  op::LogitSpan*
-      spans;  // null, or of[0].y are logits of one row, of whose spans each block has one
-  int n_ids;  // of these
+  // Null, or of[0] and of[1], of one type, end in geglu's y.
+  float* gated;
+  // Null, or of[0].y are the logits of one row, below n_ids of tokens, and each block has a span of them.
+  op::LogitSpan* spans;
+  int n_ids;
 
   __host__ __device__ int find(int block) const {
     int m = 0;
@@ -35,6 +36,7 @@ struct Batch {
 inline constexpr int kMatvecColumns = 8;
 void matvec(std::span<const op::MatmulArgs>, Stream&);
 void matvec_gated(const op::FfnGateUpArgs&, Stream&);
+// Returns the ids of a span.
 int matvec_spans(const op::HeadLogitsArgs&, Stream&);
 // The same for more.
 void matmul_tile(std::span<const op::MatmulArgs>, Stream&);

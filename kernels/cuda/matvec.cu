@@ -211,8 +211,8 @@ __device__ void multiply(const Batch& all, int m, int block) {
   // 5 span
   if (has_span) {
     __syncthreads();
-    static_assert(kWarps * sizeof(op::LogitSpan) <= Activations::kBlockBytes);
-    store_span(best, is_bad, dynamic_shared<op::LogitSpan>(), all.spans + block);
+    static_assert(kWarps * sizeof(std::uint64_t) <= Activations::kBlockBytes);
+    store_span(best, is_bad, dynamic_shared<std::uint64_t>(), all.spans + block);
   }
 }
 

@@ -73,7 +73,7 @@ __device__ Rank find_threshold(int n, int k, const RankAt& rank, Shared* shared)
   return threshold;
 }
 
-// shared->best = the k best of rank(0) … rank(n-1), in any order. Returns the least of them.
+// shared->best = the k best of rank(0) … rank(n-1), in any order. Returns what exactly they reach.
 template <class RankAt>
 __device__ Rank select(int n, int k, const RankAt& rank, Shared* shared) {
   const Rank threshold = find_threshold(n, k, rank, shared);
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kSpan) spans_kernel(op::TopLogitsArgs a) {
   const std::ptrdiff_t t = blockIdx.y;
   const float logit = id < a.n_vocab ? load_readonly(a.logits + t * a.n_vocab + id) : 0.0f;
   store_span(id < a.n_ids ? op::logit_rank(logit, id) : Rank{0}, op::is_bad_logit(logit),
-             dynamic_shared<op::LogitSpan>(), a.spans + t * gridDim.x + block_index());
+             dynamic_shared<Rank>(), a.spans + t * gridDim.x + block_index());
 }
 
 __global__ void __launch_bounds__(kThreads, 4) top_logits_kernel(op::TopLogitsArgs a) {
@@ -155,7 +155,7 @@ void top_logits(const op::TopLogitsArgs& args, Stream& stream) {
     a.span = kSpan;
     const dim3 grid(static_cast<unsigned>(op::n_logit_spans(a.n_vocab, kSpan)),
                     static_cast<unsigned>(a.n_t));
-    launch(spans_kernel, grid, kSpan, kSpan / kWarp * sizeof(op::LogitSpan), stream, a);
+    launch(spans_kernel, grid, kSpan, kSpan / kWarp * sizeof(Rank), stream, a);
   }
   launch(top_logits_kernel, a.n_t, kThreads, sizeof(Shared), stream, a);
 }

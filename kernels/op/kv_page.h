@@ -13,6 +13,8 @@
 namespace engine::op {
 
 inline constexpr int kPage = 64;  // positions of a page, and keys of an attention tile
+// Of n positions.
+constexpr int n_pages(int n) { return (n + kPage - 1) / kPage; }
 
 enum class KvType { f16, f32 };
 

@@ -21,9 +21,9 @@ inline constexpr int kMaxTopLogits = 64;
 // if one is NaN or infinite, else 0.
 struct LogitSpan {
   std::uint64_t best;
-  std::uint32_t non_finite, unused;
+  std::uint32_t non_finite;
 };
-inline constexpr int kLeastLogitSpan = 16;  // ids of a span, but for a row's last one
+inline constexpr int kLeastLogitSpan = 16;  // ids of a span, at least
 constexpr int n_logit_spans(int n_vocab, int span) { return (n_vocab + span - 1) / span; }
 
 struct TopLogitsArgs {

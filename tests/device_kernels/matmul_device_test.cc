@@ -107,7 +107,8 @@ TEST(MatmulDevice, ManyColumns) {
   MatmulOp op({.type = Type::f32, .layout = Layout::rows, .n_out = 1, .n_in = 1, .n_t = 524'289},
               7);
   const Bits expected = cpu_bits(op);
-  if (run_on_device(op, kDeviceRuns[0], op.n_t())) EXPECT_EQ(compare_bits(expected, op.bits()), "");
+  ASSERT_TRUE(run_on_device(op, kDeviceRuns[0], op.n_t()));
+  EXPECT_EQ(compare_bits(expected, op.bits()), "");
 }
 
 // Several matrices in as few launches as there can be: more than one launch takes, in both layouts.

@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr int kOldestCapability = 75;
+constexpr int kOldestCapability = CUDART_VERSION < 13000 ? 70 : 75;  // as the engine's
 
 // Why tests cannot run on a card; empty if they can.
 std::string why_no_card() {
