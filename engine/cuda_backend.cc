@@ -133,27 +133,25 @@ class CudaBackend : public Backend {
     const std::size_t tiles = std::bit_ceil(pages_for(config_.n_ctx_train));
     split_bytes_ = std::clamp(kMostSplitBytes, split_bytes(config_, tiles),
                               kMostSplitRows * split_bytes(config_, tiles));
-    Placer scratch(nullptr), parameters(nullptr), controls(nullptr);
-    place_scratch(config_, split_bytes_, scratch);
-    ENGINE_ASSIGN(scratch_memory_, runtime_->allocate(scratch.n_bytes()));
-    Placer placer(scratch_memory_.get());
-    scratch_ = place_scratch(config_, split_bytes_, placer);
-
-    place_controls(config_, controls);
-    ENGINE_ASSIGN(control_memory_, runtime_->allocate(controls.n_bytes()));
+    ENGINE_TRY(allocate(scratch_memory_, [&](Placer& placer) {
+      scratch_ = place_scratch(config_, split_bytes_, placer);
+    }));
+    ENGINE_TRY(allocate(control_memory_, [&](Placer& placer) {
+      controls_ = place_controls(config_, placer);
+      zeros_.resize(placer.n_bytes());
+    }));
     ENGINE_ASSIGN(host_controls_, runtime_->allocate_host(sizeof(HostControls)));
-    Placer control_placer(control_memory_.get());
-    controls_ = place_controls(config_, control_placer);
-    zeros_.resize(controls.n_bytes());
 
     if (kv_bytes == 0) kv_bytes = default_kv_bytes();
-    place_parameters(config_, kMostRows, kMostRows, most_pages(config_, kv_bytes), parameters);
-    parameter_bytes_ = parameters.n_bytes();
-    ENGINE_ASSIGN(parameter_memory_, runtime_->allocate(parameter_bytes_));
-    ENGINE_ASSIGN(host_parameters_, runtime_->allocate_host(parameter_bytes_));
-
     ENGINE_ASSIGN(Slab kv, runtime_->allocate(kv_bytes));
     kv_memory_.emplace("the KV memory (ModelOptions::kv_bytes)", std::move(kv), kv_bytes);
+
+    // Enough for any sequences that the KV memory can hold.
+    ENGINE_TRY(allocate(parameter_memory_, [&](Placer& placer) {
+      place_parameters(config_, kMostRows, kMostRows, most_pages(config_, kv_bytes), placer);
+      parameter_bytes_ = placer.n_bytes();
+    }));
+    ENGINE_ASSIGN(host_parameters_, runtime_->allocate_host(parameter_bytes_));
     return {};
   }
 
@@ -218,6 +216,17 @@ class CudaBackend : public Backend {
     op::Draw draw;
     op::Choice choice;
   };
+
+  // What place(Placer&) places; called twice, first to count.
+  template <class Place>
+  Status allocate(Slab& memory, const Place& place) {
+    Placer counter(nullptr);
+    place(counter);
+    ENGINE_ASSIGN(memory, runtime_->allocate(counter.n_bytes()));
+    Placer placer(memory.get());
+    place(placer);
+    return {};
+  }
 
   void give_back() {
     kv_memory_.reset();

@@ -128,15 +128,16 @@ Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view name, const Cuda
   ENGINE_ASSIGN(const std::vector<Card> cards, list_cards(calls));
   ENGINE_ASSIGN(Card card, find_card(cards, name));
   std::unique_ptr<Runtime> runtime(new Runtime(calls, std::move(card)));
+  cudaStream_t stream = nullptr;
   cudaError_t error = calls.set_device(runtime->card_.index);
-  if (error == cudaSuccess) error = calls.create_stream(&runtime->handle_);
+  if (error == cudaSuccess) error = calls.create_stream(&stream);
   if (error != cudaSuccess) return runtime->failure("start", error);
-  runtime->stream_ = Stream(runtime->handle_);
+  runtime->stream_ = Stream(stream);
   return runtime;
 }
 
 Runtime::~Runtime() {
-  if (handle_ != nullptr) calls_.destroy_stream(handle_);
+  if (stream_.handle() != nullptr) calls_.destroy_stream(stream_.handle());
 }
 
 std::string Runtime::name() const {
@@ -186,32 +187,32 @@ Result<Slab> Runtime::allocate_host(std::size_t n) {
 
 void Runtime::send(std::byte* to, const void* from, std::size_t n) {
   if (stream_.ok())
-    stream_.latch("upload", calls_.copy(to, from, n, cudaMemcpyHostToDevice, handle_));
+    stream_.latch("upload", calls_.copy(to, from, n, cudaMemcpyHostToDevice, stream_.handle()));
 }
 
 void Runtime::copy(void* to, const void* from, std::size_t n) {
   if (stream_.ok())
-    stream_.latch("copy", calls_.copy(to, from, n, cudaMemcpyDeviceToDevice, handle_));
+    stream_.latch("copy", calls_.copy(to, from, n, cudaMemcpyDeviceToDevice, stream_.handle()));
 }
 
 void Runtime::upload(std::byte* to, const void* from, std::size_t n) {
   send(to, from, n);
   // A copy from pageable memory need not have been read when the call returns.
-  if (stream_.ok()) stream_.latch("upload", calls_.synchronize(handle_));
+  if (stream_.ok()) stream_.latch("upload", calls_.synchronize(stream_.handle()));
 }
 
 Status Runtime::download(void* to, const void* from, std::size_t n) {
   if (lost_.empty() && stream_.ok())
-    stream_.latch("download", calls_.copy(to, from, n, cudaMemcpyDeviceToHost, handle_));
+    stream_.latch("download", calls_.copy(to, from, n, cudaMemcpyDeviceToHost, stream_.handle()));
   return wait();
 }
 
 Status Runtime::wait() {
   if (!lost_.empty()) return Status(Code::device_lost, lost_);
   // After an error, too: what was begun before it may still be at work.
-  stream_.latch("the pass before", calls_.synchronize(handle_));
+  stream_.latch("the pass before", calls_.synchronize(stream_.handle()));
   if (stream_.ok()) return {};
-  const Stream failed = std::exchange(stream_, Stream(handle_));
+  const Stream failed = std::exchange(stream_, Stream(stream_.handle()));
   return failure(failed.failed_op(), static_cast<cudaError_t>(failed.error()));
 }
 

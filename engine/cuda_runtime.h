@@ -69,8 +69,7 @@ class Runtime {
 
   const CudaCalls& calls_;
   Card card_;
-  Stream stream_;
-  cudaStream_t handle_ = nullptr;
+  Stream stream_;     // owned
   std::string lost_;  // what the context died of
 };
 
