@@ -1,5 +1,7 @@
 #include "engine/arena.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -9,7 +11,10 @@
 namespace engine {
 
 Arena::Arena(std::string name, Slab memory, std::size_t n)
-    : name_(std::move(name)), memory_(std::move(memory)), n_bytes_(n) {
+    : name_(std::move(name)),
+      memory_(std::move(memory)),
+      n_bytes_(n),
+      process_id_(static_cast<std::int64_t>(::getpid())) {
   if (n > 0) gaps_.emplace(0, n);
 }
 
@@ -40,6 +45,8 @@ Result<Slab> Arena::allocate(std::size_t n) {
 
 // Moves the piece's node, so that nothing is allocated.
 void Arena::give_back(std::size_t offset) noexcept {
+  // Another thread, which only the parent has, may have held the mutex at the fork.
+  if (static_cast<std::int64_t>(::getpid()) != process_id_) return;
   const std::lock_guard lock(mutex_);
   auto piece = used_.extract(offset);
   std::size_t size = piece.mapped();

@@ -1,6 +1,7 @@
 // Pieces of one block of memory, so that nothing is asked of a driver while sequences come and go.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 
@@ -8,7 +9,7 @@
 
 namespace engine {
 
-// Any thread may allocate and free.
+// Any thread may allocate and free. A forked child has no use for the memory: freeing does nothing there.
 class Arena : public KvMemory {
  public:
   // `memory` has n bytes, aligned to kDeviceAlignment. `name` is for error messages.
@@ -25,6 +26,7 @@ class Arena : public KvMemory {
   std::string name_;
   Slab memory_;
   std::size_t n_bytes_;
+  const std::int64_t process_id_;
   std::mutex mutex_;
   Ranges gaps_, used_;  // no two gaps touch
 };

@@ -61,7 +61,11 @@ class BatchStep {
                                                 std::to_string(model_.most_rows()));
     ENGINE_TRY(lock());
     ENGINE_TRY(check());
-    Status status = sessions_[0]->on_pool([&] { return evaluate(); });
+    Status status = sessions_[0]->on_pool([&] {
+      Status evaluated = evaluate();
+      if (!evaluated.ok()) give_back_room();
+      return evaluated;
+    });
     for (Impl* session : sessions_) session->note_failure(status);
     return status;
   }
@@ -99,6 +103,10 @@ class BatchStep {
       if (!status.ok()) return of_session(i, status);
     }
     return {};
+  }
+
+  void give_back_room() {
+    for (Impl* session : sessions_) session->cache.trim(session->n_past());
   }
 
   Status check_cancelled() const {

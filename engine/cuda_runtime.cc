@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "gguf/reader.h"
+
 namespace engine::cuda {
 namespace {
 
@@ -121,7 +123,8 @@ Result<Card> find_card(const std::vector<Card>& cards, std::string_view name) {
   for (const Card& card : cards)
     have +=
         "\n  " + std::to_string(card.index) + "  " + card.pci + "  " + card.uuid + "  " + card.name;
-  return device_error("there is no card \"" + std::string(name) + "\"; these are there:" + have);
+  return device_error("there is no card \"" + gguf::printable(name) +
+                      "\"; these are there:" + have);
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::open(std::string_view name, const CudaCalls& calls) {

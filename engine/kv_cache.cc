@@ -1,6 +1,7 @@
 #include "engine/kv_cache.h"
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <string>
 
@@ -50,20 +51,54 @@ Status KvCache::reserve(int n) {
                   "no memory for the KV cache at position " + std::to_string(n) + " beside the " +
                       std::to_string(allocated_bytes()) + " bytes in use: " + why);
   };
+  // Local layers have as many entries as global ones.
+  const int n_before = layers_.empty() ? 0 : static_cast<int>(layers_[0].table.size());
+  Status status;
   try {
-    for (Layer& layer : layers_)
-      while (static_cast<int>(layer.table.size()) < n_pages(n)) {
-        layer.table.reserve(layer.table.size() + 1);
-        Result<std::byte*> page = take_page();
-        if (!page)
-          return page.status().code() == Code::out_of_memory ? no_memory(page.status().message())
-                                                             : page.status();
-        layer.table.push_back(*page);
-      }
+    status = take_pages(n_pages(n));
   } catch (const std::bad_alloc&) {
-    return no_memory("the host's memory is used up");
+    status = Status(Code::out_of_memory, "the host's memory is used up");
   }
+  if (status.ok()) return status;
+  trim(n_before * op::kPage);
+  return status.code() == Code::out_of_memory ? no_memory(status.message()) : status;
+}
+
+// Until every layer has n. Pages of the same positions share slabs, which then become unused together.
+Status KvCache::take_pages(int n) {
+  for (int page = 0; page < n; ++page)
+    for (Layer& layer : layers_) {
+      if (static_cast<int>(layer.table.size()) > page) continue;
+      layer.table.reserve(layer.table.size() + 1);
+      ENGINE_ASSIGN(std::byte* const taken, take_page());
+      layer.table.push_back(taken);
+    }
   return {};
+}
+
+void KvCache::trim(int n) {
+  const auto n_kept = static_cast<std::size_t>(n_pages(n));
+  for (Layer& layer : layers_)
+    while (layer.table.size() > n_kept) {
+      drop(layer.table.back());
+      layer.table.pop_back();
+    }
+  give_back_unused();
+}
+
+// Slabs none of whose pages is in use.
+void KvCache::give_back_unused() {
+  const std::size_t slab_bytes = kSlabPages * shape_.page_bytes();
+  std::erase_if(slabs_, [&](const Slab& slab) {
+    const auto is_of_slab = [&](const std::byte* page) {
+      return !std::less<>()(page, slab.get()) && std::less<>()(page, slab.get() + slab_bytes);
+    };
+    if (static_cast<std::size_t>(std::count_if(free_.begin(), free_.end(), is_of_slab)) <
+        kSlabPages)
+      return false;
+    std::erase_if(free_, is_of_slab);
+    return true;
+  });
 }
 
 void KvCache::drop_behind(int n) {
@@ -92,11 +127,7 @@ int KvCache::rewind(int n) {
   };
   int m = n;
   while (!reachable(m)) --m;
-  for (Layer& layer : layers_) {
-    for (std::size_t page = static_cast<std::size_t>(n_pages(m)); page < layer.table.size(); ++page)
-      drop(layer.table[page]);
-    layer.table.resize(std::min(layer.table.size(), static_cast<std::size_t>(n_pages(m))));
-  }
+  trim(m);
   return m;
 }
 

@@ -30,8 +30,10 @@ class KvCache {
   static std::size_t most_bytes(const Config& config, op::KvType type, int n_chunk);
 
   // Pages for positions 0..n-1 exist afterwards, those already dropped excepted. Errors:
-  // out_of_memory.
+  // out_of_memory, after which nothing has changed.
   Status reserve(int n);
+  // Gives up the pages beyond positions 0..n-1, and the memory that is then unused.
+  void trim(int n);
   // Drops what rewinding to within kRewindable of position n does not need.
   void drop_behind(int n);
   // The largest m <= n such that position m, and m - 1 again, can be evaluated; gives up the pages
@@ -53,7 +55,9 @@ class KvCache {
     std::vector<std::byte*> table;
   };
   Result<std::byte*> take_page();
+  Status take_pages(int n);
   void drop(std::byte*& page);
+  void give_back_unused();
   bool has_all(const Layer& layer, int begin, int end) const noexcept;
 
   op::KvShape shape_;

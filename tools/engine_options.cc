@@ -28,8 +28,9 @@ void set_session_and_model(CLI::App& app, EngineOptions& options) {
          "--device",
          [&](const std::string& text) {
            if (!set_device(text, options.model))
-             throw CLI::ValidationError("--device",
-                                        "expected auto, cpu, cuda, cuda:CARD or simt, got " + text);
+             throw CLI::ValidationError(
+                 "--device",
+                 "expected auto, cpu, cuda, cuda:CARD or simt, got " + gguf::printable(text));
          },
          "What computes: auto, cpu, cuda, cuda:CARD (an index, UUID or PCI id), or simt, the CUDA "
          "kernels on the CPU, thread by thread, where built in")

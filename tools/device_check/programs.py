@@ -19,6 +19,9 @@ class Failure(Exception):
     """A step found something wrong."""
 
 
+LEAST_TELLING = 10  # seconds after which a program that has not ended is taken for one that hangs
+
+
 class Skip(Exception):
     """A step cannot run here."""
 
@@ -75,13 +78,16 @@ class Runner:
         command = [str(word) for word in command]
         limit = min(self.remaining(), limit or self.remaining())
         if limit <= 0:
-            raise Failure("the budget is used up")
+            raise Skip("the budget is used up")
         with tempfile.TemporaryFile() as err:
             process = self.start(command, stderr=err, **kwargs)
             try:
                 out, _ = process.communicate(stdin, timeout=limit)
             except subprocess.TimeoutExpired as error:
-                raise Failure(f"{pathlib.Path(command[0]).name} did not end within {limit:.0f} s") from error
+                late = f"{pathlib.Path(command[0]).name} did not end within {limit:.1f} s"
+                if limit < LEAST_TELLING:
+                    raise Skip(f"{late}, all that was left of the budget") from error
+                raise Failure(late) from error
             finally:
                 if process.poll() is None:
                     end(process)
