@@ -114,7 +114,9 @@ Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::
 #if defined(ENGINE_SIMT)
     return load_simt_backend(config, file, table, pool, load_options, options.kv_bytes);
 #else
-    return Status(Code::device, "device simt: this build has no executor; use device cpu");
+    return Status(
+        Code::device,
+        "device simt: this build has no executor (cmake -DENGINE_SIMT=ON); use device cpu");
 #endif
   }
   if (options.device != Device::cpu) {
@@ -130,7 +132,9 @@ Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::
                   "device auto: the CPU is used, because " + backend.status().message());
 #else
     if (options.device == Device::cuda)
-      return Status(Code::device, "device cuda: this build has no CUDA backend; use device cpu");
+      return Status(
+          Code::device,
+          "device cuda: this build has no CUDA backend (cmake -DENGINE_CUDA=ON); use device cpu");
 #endif
   }
   ENGINE_ASSIGN(Weights weights, Weights::load(file, table, pool, load_options));

@@ -215,7 +215,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(folder.run()[0], 1)
         step = folder.steps()["reload"]
         self.assertEqual(step["status"], "failed")
-        self.assertIn(f"synthetic.gguf: {grown} bytes more in use after 3 loads than after 2", step["reason"])
+        self.assertIn(f"synthetic.gguf: {grown} bytes more in use after 6 loads than after 2", step["reason"])
 
     def test_what_only_a_card_has(self):
         folder = self.folder()
@@ -280,7 +280,7 @@ class GpuCheck(unittest.TestCase):
         began = time.monotonic()
         self.assertEqual(folder.run("--budget", 3, device="simt")[0], 1)
         self.assertLess(time.monotonic() - began, 20)
-        self.assertRegex(folder.steps()["tiny"]["reason"], r"gemma-eval did not end within \d s")
+        self.assertRegex(folder.steps()["tiny"]["reason"], r"gemma-eval did not end within \d+\.\d s")
         self.assertEqual(folder.run("--budget", 0.01)[0], 0)
         for step in list(folder.steps().values())[2:]:
             self.assertRegex(step["reason"], r"^needs [0-9.]+ s, and 0 s of the budget are left$")

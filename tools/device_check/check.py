@@ -29,7 +29,7 @@ class Sizes:
 
 
 QUICK = Sizes(models=("tiny-nano-F32.gguf", "tiny-mqa-Q4_K_M.gguf"), n_ids=10, prompts=(1, 2, 17), answer=3, long_answer=6,
-              first_tokens=(4,), depth=4, steps=2, repeat=3, loads=4, big_loads=3, least_seconds=0.02)
+              first_tokens=(4,), depth=4, steps=2, repeat=3, loads=20, big_loads=6, least_seconds=0.02)
 
 
 class Check:

@@ -78,16 +78,14 @@ class Runner:
         command = [str(word) for word in command]
         limit = min(self.remaining(), limit or self.remaining())
         if limit <= 0:
-            raise Skip("the budget is used up")
+            raise Failure("the budget is used up")
         with tempfile.TemporaryFile() as err:
             process = self.start(command, stderr=err, **kwargs)
             try:
                 out, _ = process.communicate(stdin, timeout=limit)
             except subprocess.TimeoutExpired as error:
-                late = f"{pathlib.Path(command[0]).name} did not end within {limit:.1f} s"
-                if limit < LEAST_TELLING:
-                    raise Skip(f"{late}, all that was left of the budget") from error
-                raise Failure(late) from error
+                left = ", all that was left of the budget" if limit < LEAST_TELLING else ""
+                raise Failure(f"{pathlib.Path(command[0]).name} did not end within {limit:.1f} s{left}") from error
             finally:
                 if process.poll() is None:
                     end(process)

@@ -57,9 +57,11 @@ def describe_machine():
     return facts
 
 
-def describe_source(given):
+def describe_source(given, build_dir):
     if given:
         return given
+    if build_dir:
+        return "unknown, because --build-dir was not built here"
     commit = output_of(["git", "rev-parse", "HEAD"])
     if not commit:
         return "unknown"
