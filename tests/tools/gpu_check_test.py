@@ -145,7 +145,7 @@ class GpuCheck(unittest.TestCase):
         self.assertTrue(0 < figures["largest_distance_from_the_references_f32"] <= 1e-3)
         self.assertIn("made up, synthetic.gguf, ", steps["model"]["figures"]["model"])
         self.assertEqual(steps["model"]["figures"]["logits_compared"], 4 * 1024)
-        self.assertEqual(steps["reload"]["figures"]["synthetic_gguf"]["loads"], 3)
+        self.assertEqual(steps["reload"]["figures"]["synthetic_gguf"]["loads"], 6)
         if "latency" in expected["ok"]:
             first = steps["latency"]["figures"]["first_token_after_4_ms"]
             self.assertTrue(0 < first["least"] <= first["p50"] <= first["most"])
