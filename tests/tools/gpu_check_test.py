@@ -145,7 +145,7 @@ class GpuCheck(unittest.TestCase):
         self.assertTrue(0 < figures["largest_distance_from_the_references_f32"] <= 1e-3)
         self.assertIn("made up, synthetic.gguf, ", steps["model"]["figures"]["model"])
         self.assertEqual(steps["model"]["figures"]["logits_compared"], 4 * 1024)
-        self.assertEqual(steps["reload"]["figures"]["synthetic_gguf"]["loads"], 6)
+        self.assertEqual(steps["reload"]["figures"]["synthetic.gguf"]["loads"], 6)
         if "latency" in expected["ok"]:
             first = steps["latency"]["figures"]["first_token_after_4_ms"]
             self.assertTrue(0 < first["least"] <= first["p50"] <= first["most"])
@@ -155,6 +155,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(report["machine"]["processors"], len(os.sched_getaffinity(0)))
         summary = (folder.out / "summary.md").read_text()
         self.assertIn("# Check of device cpu, reduced sizes", summary)
+        self.assertIn("Verdict: good", summary)
         for step in steps.values():
             self.assertIn(f"| {step['name']} | {step['status']} |", summary)
         self.assertIn("$ ", (folder.out / "log.txt").read_text())
@@ -174,7 +175,9 @@ class GpuCheck(unittest.TestCase):
                 self.assertIn("tiny-nano-F32.gguf, f32 cache: ", steps["tiny"]["reason"])
                 self.assertEqual("from the reference, more than 0.001" in steps["tiny"]["reason"], "logsumexp" in old)
                 self.assertEqual(steps["determinism"]["status"], "ok")  # the steps after it go on
-                self.assertIn("| model | failed |", (folder.out / "summary.md").read_text())
+                summary = (folder.out / "summary.md").read_text()
+                self.assertIn("| model | failed |", summary)
+                self.assertIn("Verdict: not good: failed tiny, model", summary)
 
     def test_a_wrong_token_is_found(self):
         folder = self.folder(fake=change("generate", '"ids":\\[', '"ids":[1'))
@@ -282,6 +285,7 @@ class GpuCheck(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 20)
         self.assertRegex(folder.steps()["tiny"]["reason"], r"gemma-eval did not end within \d+\.\d s")
         self.assertEqual(folder.run("--budget", 0.01)[0], 0)
+        self.assertIn("Verdict: not decided: skipped tiny, model, determinism", (folder.out / "summary.md").read_text())
         for step in list(folder.steps().values())[2:]:
             self.assertRegex(step["reason"], r"^needs [0-9.]+ s, and 0 s of the budget are left$")
 

@@ -76,10 +76,24 @@ def shown(value):
     return "; ".join(map(shown, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
+# What a device must have passed before anybody relies on it.
+DECISIVE = ("tiny", "model", "determinism")
+
+
+def verdict(steps):
+    named = {step["name"]: step["status"] for step in steps}
+    failed = [name for name, status in named.items() if status == "failed"]
+    open_ones = [name for name in DECISIVE if named.get(name) == "skipped"]
+    if failed:
+        return "not good: failed " + ", ".join(failed)
+    return "not decided: skipped " + ", ".join(open_ones) if open_ones else "good: the CPU's bits, again and again"
+
+
 def summary(report):
     statuses = [step["status"] for step in report["steps"]]
     yield f"# Check of device {report['device']}" + (", reduced sizes" if report["quick"] else "")
     yield ""
+    yield f"Verdict: {verdict(report['steps'])}."
     yield ", ".join(f"{statuses.count(status)} {status}" for status in ("ok", "failed", "skipped"))
     yield f"in {report['seconds']:.0f} s of {report['budget']:.0f} s. Commit: {report['commit']}."
     yield ""
@@ -94,7 +108,7 @@ def summary(report):
         if step["figures"]:
             yield f"\n## {step['name']}\n"
         for name, value in step["figures"].items():
-            yield f"- {name.replace('_', ' ')}: {shown(value)}"
+            yield f"- {name if '.' in name else name.replace('_', ' ')}: {shown(value)}"
 
 
 def replace_file(path, text):

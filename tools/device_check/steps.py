@@ -160,7 +160,7 @@ def reload(check, figures):
     problems = []
     for path, n in ((TINY / "tiny-mqa-Q4_K_M.gguf", check.sizes.loads), (model, check.sizes.big_loads)):
         report = check.runner.report([program, path, check.device, n])
-        figures[path.name.replace(".", "_")] = report
+        figures[path.name] = report
         grown = report["end_bytes"] - report["base_bytes"]
         if grown > MEMORY_SLACK[check.device]:
             problems.append(f"{path.name}: {grown} bytes more in use after {n} loads than after 2")
