@@ -51,11 +51,11 @@ Status KvCache::reserve(int n) {
                   "no memory for the KV cache at position " + std::to_string(n) + " beside the " +
                       std::to_string(allocated_bytes()) + " bytes in use: " + why);
   };
-  // Local layers have as many entries as global ones.
+  // All layers have as many entries, local ones too.
   const int n_before = layers_.empty() ? 0 : static_cast<int>(layers_[0].table.size());
   Status status;
   try {
-    status = take_pages(n_pages(n));
+    status = take_pages(n_before, n_pages(n));
   } catch (const std::bad_alloc&) {
     status = Status(Code::out_of_memory, "the host's memory is used up");
   }
@@ -64,11 +64,11 @@ Status KvCache::reserve(int n) {
   return status.code() == Code::out_of_memory ? no_memory(status.message()) : status;
 }
 
-// Until every layer has n. Pages of the same positions share slabs, which then become unused together.
-Status KvCache::take_pages(int n) {
-  for (int page = 0; page < n; ++page)
+// Pages begin..end-1 of every layer. Those of the same positions share slabs, which then become unused
+// together.
+Status KvCache::take_pages(int begin, int end) {
+  for (int page = begin; page < end; ++page)
     for (Layer& layer : layers_) {
-      if (static_cast<int>(layer.table.size()) > page) continue;
       layer.table.reserve(layer.table.size() + 1);
       ENGINE_ASSIGN(std::byte* const taken, take_page());
       layer.table.push_back(taken);

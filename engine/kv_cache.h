@@ -55,7 +55,7 @@ class KvCache {
     std::vector<std::byte*> table;
   };
   Result<std::byte*> take_page();
-  Status take_pages(int n);
+  Status take_pages(int begin, int end);
   void drop(std::byte*& page);
   void give_back_unused();
   bool has_all(const Layer& layer, int begin, int end) const noexcept;

@@ -25,11 +25,9 @@ TEST(SampleDevice, KnownValues) {
       op.ids()[static_cast<std::size_t>(t) * 3 + i] = ids[i];
     }
   }
-  const op::Draw all = {1, 1, 0, 0, 0};
   const auto draw = [&](std::size_t t, std::uint32_t mantissa, int shift, std::uint64_t least,
                         double share) {
-    op.draws()[t] = {all.temperature, mantissa, shift, least,
-                     static_cast<std::uint64_t>(share * 0x1p64)};
+    op.draws()[t] = {1.0f, mantissa, shift, least, static_cast<std::uint64_t>(share * 0x1p64)};
   };
   draw(0, 1, 0, 0, 0.0);         // id 10 comes first
   draw(1, 1, 0, 0, 0.4);         // then 20, up to 3/7
