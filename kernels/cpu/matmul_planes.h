@@ -31,9 +31,9 @@ template <class Format>
   prefetch<kFirstLevel>(group.head(b), group_bytes, Format::kHeadBytes);
 }
 
-// Integer sums of quads first..last-1 of block b: sums[c] = sum u * x - offset * sum x.
+// Integer sums of quads first..last-1 of a block: sums[c] = sum u * x - offset * sum x.
 template <class S, class Format, int kColumns>
-[[gnu::always_inline]] inline void integer_sums(const Group<Format>& group, int b, int v,
+[[gnu::always_inline]] inline void integer_sums(const BlockQuads<S, Format>& w,
                                                 const ColumnBlock (&x)[kColumns], int first,
                                                 int last, typename S::I (&sums)[kColumns]) {
   using I = typename S::I;
@@ -47,7 +47,7 @@ template <class S, class Format, int kColumns>
   }
 #pragma GCC unroll 8
   for (int k = first; k < last; ++k) {
-    const I word = quad_word<S, Format>(group, b, k, v);
+    const I word = w.word(k);
     const I even = S::andi(word, low_bytes), odd = S::template shr16<8>(word);
 #pragma GCC unroll 8
     for (int c = 0; c < kColumns; ++c) {
@@ -65,9 +65,10 @@ template <class S, class Format, int kColumns>
                                                typename S::F (&t)[kColumns]) {
   constexpr int kSubs = kSubBlocks<Format>;
   typename S::I sums[kSubs][kColumns];
+  const BlockQuads<S, Format> quads(group, b, v);
 #pragma GCC unroll 2
   for (int j = 0; j < kSubs; ++j)
-    integer_sums<S, Format, kColumns>(group, b, v, x, 8 / kSubs * j, 8 / kSubs * (j + 1), sums[j]);
+    integer_sums<S, Format, kColumns>(quads, x, 8 / kSubs * j, 8 / kSubs * (j + 1), sums[j]);
   const BlockScales<S, Format> scales = load_scales<S, Format>(group, b, v);
   for (int c = 0; c < kColumns; ++c)
     t[c] = block_term<S, Format>(sums[0][c], sums[kSubs - 1][c], scales, x[c]);

@@ -42,9 +42,10 @@ template <class S, class Format, int kGroups>
   constexpr int n_subs = ExpandedSegment<S, Format, kGroups>::kSubs;
   const I offset = S::seti(Format::kOffset | Format::kOffset << 16);
   I products[2] = {S::seti(0), S::seti(0)};  // of each half
+  const BlockQuads<S, Format> quads(group, out.b0 + b, v);
 #pragma GCC unroll 8
   for (int k = 0; k < 8; ++k) {
-    const I word = quad_word<S, Format>(group, out.b0 + b, k, v);
+    const I word = quads.word(k);
     const I even = S::subi16(S::andi(word, S::seti(0x00FF00FF)), offset);
     const I odd = S::subi16(S::template shr16<8>(word), offset);
     out.pairs[b][2 * k][to] = even;
@@ -126,14 +127,11 @@ template <class Format, int kGroups>
 [[gnu::always_inline]] inline void prefetch_groups(const op::Matrix& w, int first_group, int b) {
   const int n_blocks = w.n_in / op::kBlock;
   const bool next = b >= n_blocks;
-  const std::size_t group_bytes = Group<Format>::bytes(n_blocks),
-                    low_bytes = static_cast<std::size_t>(n_blocks) * Format::kLowBytes,
-                    groups_ahead = next ? kGroups : 0;
+  const std::size_t group_bytes = Group<Format>::bytes(n_blocks), groups_ahead = next ? kGroups : 0;
   if (next) b -= n_blocks;
   for (int g = 0; g < kGroups; ++g) {
     const Group<Format> group(w, first_group + g);
     prefetch<kSecondLevel>(group.block_quants(b), groups_ahead * group_bytes, Format::kQuantBytes);
-    prefetch<kSecondLevel>(group.block_low(b), groups_ahead * low_bytes, Format::kLowBytes);
     prefetch<kSecondLevel>(group.block_scales(b), groups_ahead * group_bytes, Format::kScaleBytes);
   }
 }
@@ -144,14 +142,21 @@ void groups_chunk(const op::MatmulArgs& a, int first_group, int t0, int n) {
   const int n_blocks = a.w.n_in / op::kBlock;
   alignas(64) float y[kChunkColumns][kGroups * kGroup];
   std::fill_n(&y[0][0], n * kGroups * kGroup, 0.0f);
+  const std::size_t low_ahead =
+      static_cast<std::size_t>(kGroups) * static_cast<std::size_t>(n_blocks) * Format::kLowBytes;
   ExpandedSegment<S, Format, kGroups> w;
   for (w.b0 = 0; w.b0 < n_blocks; w.b0 += op::kSegmentBlocks) {
     w.count = std::min(op::kSegmentBlocks, n_blocks - w.b0);
     for (int g = 0; g < kGroups; ++g) {
       const Group<Format> group(a.w, first_group + g);
-      for (int b = 0; b < w.count; ++b)
+      for (int b = 0; b < w.count; ++b) {
+        // A group's first block needs nearly all lines of nibbles that lie row by row.
+        prefetch<kFirstLevel>(group.low,
+                              low_ahead + static_cast<std::size_t>(w.b0 + b) * Format::kLowBytes,
+                              Format::kLowBytes);
         for (int v = 0; v < w.kGroupVectors; ++v)
           expand_block(group, b, v, g * w.kGroupVectors + v, w);
+      }
     }
     // The next segment comes from memory, spread over the time that the columns meet this one.
     for_columns<S>(n, [&]<int kColumns>(int c) {

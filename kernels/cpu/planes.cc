@@ -27,14 +27,28 @@ void put_word(std::uint8_t* plane, int index, int r, std::uint32_t word) {
   std::memcpy(plane + word_byte(index, r, 0), &word, sizeof word);
 }
 
-// Nibbles [4 pairs][16 rows] of bits shift .. shift + 3 of the words.
-void put_nibbles(std::uint8_t* plane, int r, const std::uint32_t (&words)[8], int shift) {
+// Bits shift .. shift + 3 of the words of quads 2m and 2m+1.
+std::uint32_t nibble_pair(const std::uint32_t (&words)[8], int m, int shift) {
   const auto nibbles = [&](int k) { return words[k] >> shift & 0x0F0F0F0Fu; };
-  for (int m = 0; m < 4; ++m) put_word(plane, m, r, nibbles(2 * m) | nibbles(2 * m + 1) << 4);
+  return nibbles(2 * m) | nibbles(2 * m + 1) << 4;
 }
 
+// Nibbles [4 pairs][16 rows].
+void put_nibbles(std::uint8_t* plane, int r, const std::uint32_t (&words)[8], int shift) {
+  for (int m = 0; m < 4; ++m) put_word(plane, m, r, nibble_pair(words, m, shift));
+}
+
+void put_row_nibbles(std::uint8_t* low, const std::uint32_t (&words)[8]) {
+  for (int m = 0; m < 4; ++m) {
+    const std::uint32_t word = nibble_pair(words, m, 0);
+    std::memcpy(low + 4 * m, &word, sizeof word);
+  }
+}
+
+int nibble_of(std::uint8_t byte, int quad) { return byte >> (4 * (quad % 2)) & 15; }
+
 int get_nibble(const std::uint8_t* plane, int r, int quad, int c) {
-  return plane[word_byte(quad / 2, r, c)] >> (4 * (quad % 2)) & 15;
+  return nibble_of(plane[word_byte(quad / 2, r, c)], quad);
 }
 
 // Stores row r's unsigned values of block b: words[k] holds the four bytes of quad k.
@@ -45,7 +59,7 @@ void put_quants(const Group<Format>& group, int b, int r, const std::uint32_t (&
     for (int k = 0; k < 8; ++k) put_word(quants, k, r, words[k]);
   } else if constexpr (std::is_same_v<Format, Q8_0SplitPlanes>) {
     put_nibbles(quants, r, words, 4);
-    put_nibbles(writable(group.block_low(b)), r, words, 0);
+    put_row_nibbles(writable(group.row_low(r)) + b * kRowLowBytes, words);
   } else {
     put_nibbles(quants, r, words, 0);
   }
@@ -69,7 +83,8 @@ int get_quant(const Group<Format>& group, int b, int r, int i) {
   if constexpr (std::is_same_v<Format, Q8_0Planes>) {
     u = quants[word_byte(quad, r, c)];
   } else if constexpr (std::is_same_v<Format, Q8_0SplitPlanes>) {
-    u = get_nibble(quants, r, quad, c) << 4 | get_nibble(group.block_low(b), r, quad, c);
+    const std::uint8_t low = group.row_low(r)[b * kRowLowBytes + 4 * (quad / 2) + c];
+    u = get_nibble(quants, r, quad, c) << 4 | nibble_of(low, quad);
   } else {
     u = get_nibble(quants, r, quad, c);
   }

@@ -32,34 +32,46 @@ template <class S>
   }
 }
 
-// The four unsigned weights of quad k of block b, as bytes, for the rows of vector v.
+// Block b for the rows of vector v: word(k) has the four unsigned weights of quad k as bytes.
 template <class S, class Format>
-[[gnu::always_inline]] inline typename S::I quad_word(const Group<Format>& group, int b, int k,
-                                                      int v) {
+class BlockQuads {
+ public:
   using I = typename S::I;
-  const int at = 4 * S::kLanes * v;
-  const std::uint8_t* quants = group.block_quants(b);
-  if constexpr (std::is_same_v<Format, Q8_0Planes>) {
-    return S::loadi(quants + 64 * k + at);
-  } else if constexpr (std::is_same_v<Format, Q8_0SplitPlanes>) {
-    const I high = S::loadi(quants + 64 * (k / 2) + at);
-    const I low = S::loadi(group.block_low(b) + 64 * (k / 2) + at);
-    const I mask = S::seti(static_cast<std::int32_t>(0xF0F0F0F0));
-    return k % 2 == 0 ? S::blend_bits(mask, S::template shl<4>(high), low)
-                      : S::blend_bits(mask, high, S::template shr<4>(low));
-  } else {
-    const I pair = S::loadi(quants + 64 * (k / 2) + at);
-    const I low = S::andi(k % 2 == 0 ? pair : S::template shr<4>(pair), S::seti(0x0F0F0F0F));
-    if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
-      return low;
+
+  [[gnu::always_inline]] BlockQuads(const Group<Format>& group, int b, int v)
+      : quants_(group.block_quants(b) + 4 * S::kLanes * v) {
+    if constexpr (kIsSplit)
+      S::load_words(group.row_low(S::kLanes * v) + b * kRowLowBytes,
+                    static_cast<std::ptrdiff_t>(group.row_low_bytes), low_);
+  }
+
+  [[gnu::always_inline]] I word(int k) const {
+    if constexpr (std::is_same_v<Format, Q8_0Planes>) {
+      return S::loadi(quants_ + 64 * k);
+    } else if constexpr (kIsSplit) {
+      const I high = S::loadi(quants_ + 64 * (k / 2)), low = low_[k / 2];
+      const I mask = S::seti(static_cast<std::int32_t>(0xF0F0F0F0));
+      return k % 2 == 0 ? S::blend_bits(mask, S::template shl<4>(high), low)
+                        : S::blend_bits(mask, high, S::template shr<4>(low));
     } else {
-      constexpr bool one_bit = std::is_same_v<Format, Q5_0Planes>;
-      const I bits = S::loadi(quants + kBitsAt + (one_bit ? 0 : 64 * (k / 4)) + at);
-      const I mask = S::seti(one_bit ? 0x10101010 : 0x30303030);
-      return S::ori(low, S::andi(bit_to_4<S>(bits, one_bit ? k : 2 * (k % 4)), mask));
+      const I pair = S::loadi(quants_ + 64 * (k / 2));
+      const I low = S::andi(k % 2 == 0 ? pair : S::template shr<4>(pair), S::seti(0x0F0F0F0F));
+      if constexpr (std::is_same_v<Format, Q4_KPlanes>) {
+        return low;
+      } else {
+        constexpr bool one_bit = std::is_same_v<Format, Q5_0Planes>;
+        const I bits = S::loadi(quants_ + kBitsAt + (one_bit ? 0 : 64 * (k / 4)));
+        const I mask = S::seti(one_bit ? 0x10101010 : 0x30303030);
+        return S::ori(low, S::andi(bit_to_4<S>(bits, one_bit ? k : 2 * (k % 4)), mask));
+      }
     }
   }
-}
+
+ private:
+  static constexpr bool kIsSplit = std::is_same_v<Format, Q8_0SplitPlanes>;
+  const std::uint8_t* quants_;
+  I low_[kIsSplit ? 4 : 1];  // words of the row-by-row nibbles
+};
 
 // Scales of one block, as far as the format has them: d and dmin of the block or its head, s the
 // integer sub-scales, n the integer sub-minimum.

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cpu/simd_scalar.h"
@@ -74,6 +75,24 @@ struct Simd256 {
   }
   static I loadi(const std::uint8_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  // w[m] = word m of each row's 16 bytes; rows are `stride` bytes apart.
+  static void load_words(const std::uint8_t* p, std::ptrdiff_t stride, I (&w)[4]) {
+    I rows[4];  // rows j and j + 4
+    for (int j = 0; j < 4; ++j) {
+      const auto* low = reinterpret_cast<const __m128i*>(p + j * stride);
+      const auto* high = reinterpret_cast<const __m128i*>(p + (j + 4) * stride);
+      rows[j] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)),
+                                        _mm_loadu_si128(high), 1);
+    }
+    const I w01 = _mm256_unpacklo_epi32(rows[0], rows[1]),
+            w23 = _mm256_unpackhi_epi32(rows[0], rows[1]),
+            v01 = _mm256_unpacklo_epi32(rows[2], rows[3]),
+            v23 = _mm256_unpackhi_epi32(rows[2], rows[3]);
+    w[0] = _mm256_unpacklo_epi64(w01, v01);
+    w[1] = _mm256_unpackhi_epi64(w01, v01);
+    w[2] = _mm256_unpacklo_epi64(w23, v23);
+    w[3] = _mm256_unpackhi_epi64(w23, v23);
   }
   // Stores v, the values of elements i, i+1, …, as 16-bit integers at their op::quad_position.
   static void store_quads(std::int16_t* q, int i, I v) {

@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cpu/simd_scalar.h"
@@ -77,6 +78,27 @@ struct Simd512 {
     return from_bits(shl<16>(_mm512_cvtepu16_epi32(load_256(p))));
   }
   static I loadi(const std::uint8_t* p) { return _mm512_loadu_si512(p); }
+  // w[m] = word m of each row's 16 bytes; rows are `stride` bytes apart.
+  static void load_words(const std::uint8_t* p, std::ptrdiff_t stride, I (&w)[4]) {
+    I rows[4];  // rows j, j + 4, j + 8 and j + 12
+    for (int j = 0; j < 4; ++j) {
+      const auto row = [&](int r) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + (j + r) * stride));
+      };
+      rows[j] = _mm512_castsi128_si512(row(0));
+      rows[j] = _mm512_inserti32x4(rows[j], row(4), 1);
+      rows[j] = _mm512_inserti32x4(rows[j], row(8), 2);
+      rows[j] = _mm512_inserti32x4(rows[j], row(12), 3);
+    }
+    const I w01 = _mm512_unpacklo_epi32(rows[0], rows[1]),
+            w23 = _mm512_unpackhi_epi32(rows[0], rows[1]),
+            v01 = _mm512_unpacklo_epi32(rows[2], rows[3]),
+            v23 = _mm512_unpackhi_epi32(rows[2], rows[3]);
+    w[0] = _mm512_unpacklo_epi64(w01, v01);
+    w[1] = _mm512_unpackhi_epi64(w01, v01);
+    w[2] = _mm512_unpacklo_epi64(w23, v23);
+    w[3] = _mm512_unpackhi_epi64(w23, v23);
+  }
   // Stores v, the values of elements i, i+1, …, as 16-bit integers at their op::quad_position.
   static void store_quads(std::int16_t* q, int i, I v) {
     const __m256i quads = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //

@@ -4,6 +4,7 @@
 
 #include <arm_neon.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -80,6 +81,17 @@ struct Neon {
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
   }
   static I loadi(const std::uint8_t* p) { return vreinterpretq_s32_u8(vld1q_u8(p)); }
+  // w[m] = word m of each row's 16 bytes; rows are `stride` bytes apart.
+  static void load_words(const std::uint8_t* p, std::ptrdiff_t stride, I (&w)[4]) {
+    const I r0 = loadi(p), r1 = loadi(p + stride), r2 = loadi(p + 2 * stride),
+            r3 = loadi(p + 3 * stride);
+    const int64x2_t w02 = wide(vtrn1q_s32(r0, r1)), w13 = wide(vtrn2q_s32(r0, r1)),
+                    v02 = wide(vtrn1q_s32(r2, r3)), v13 = wide(vtrn2q_s32(r2, r3));
+    w[0] = vreinterpretq_s32_s64(vtrn1q_s64(w02, v02));
+    w[1] = vreinterpretq_s32_s64(vtrn1q_s64(w13, v13));
+    w[2] = vreinterpretq_s32_s64(vtrn2q_s64(w02, v02));
+    w[3] = vreinterpretq_s32_s64(vtrn2q_s64(w13, v13));
+  }
   // Stores v, the values of elements i, i+1, …, as 16-bit integers at their op::quad_position.
   static void store_quads(std::int16_t* q, int i, I v) {
     const int16x4_t v0123 = vmovn_s32(v), v1230 = vext_s16(v0123, v0123, 1);
@@ -102,6 +114,7 @@ struct Neon {
 
  private:
   static int16x8_t halves(I a) { return vreinterpretq_s16_s32(a); }
+  static int64x2_t wide(I a) { return vreinterpretq_s64_s32(a); }
   static I from_halves(int16x8_t a) { return vreinterpretq_s32_s16(a); }
   static uint8x8_t load_32(const std::uint8_t* p) {
     std::uint32_t word;

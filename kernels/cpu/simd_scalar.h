@@ -1,6 +1,7 @@
 // The portable leaf's vector class: one lane, plain C++.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -29,6 +30,10 @@ struct ScalarSimd : op::Scalar {
     I v;
     std::memcpy(&v, p, sizeof v);
     return v;
+  }
+  // w[m] = word m of each row's 16 bytes; rows are `stride` bytes apart.
+  static void load_words(const std::uint8_t* p, std::ptrdiff_t /*stride*/, I (&w)[4]) {
+    for (int m = 0; m < 4; ++m) w[m] = loadi(p + 4 * m);
   }
   static void store_quads(std::int16_t* q, int i, I v) {
     q[op::quad_position(i)] = static_cast<std::int16_t>(v);
