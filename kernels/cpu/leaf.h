@@ -5,6 +5,7 @@
 #include "kernels/op/attention.h"
 #include "kernels/op/embedding.h"
 #include "kernels/op/geglu.h"
+#include "kernels/op/head_screen.h"
 #include "kernels/op/kv_write.h"
 #include "kernels/op/logsumexp.h"
 #include "kernels/op/matmul.h"
@@ -20,6 +21,8 @@ namespace engine::cpu {
 // adjacent work items share a KV head.
 inline constexpr int kAttentionGroup = 4;
 
+struct ScreenJob;
+
 struct Leaf {
   void (*rmsnorm)(const op::RmsNormArgs&, int begin, int end);    // rows
   void (*quantize)(const op::QuantizeArgs&, int begin, int end);  // rows
@@ -33,6 +36,10 @@ struct Leaf {
   void (*geglu)(const op::GegluArgs&, int begin, int end);          // elements
   void (*logsumexp)(const op::LogSumExpArgs&, int begin, int end);  // rows
   void (*sample_weights)(const op::SampleWeightsArgs&, int begin, int end);  // elements
+  // Groups of 16 rows of the head, see head_screen.h.
+  void (*screen_bounds)(const op::ScreenBoundsArgs&, int begin, int end);
+  void (*screen_projections)(const op::ScreenProjectionsArgs&, int begin, int end);
+  void (*head_screen)(const ScreenJob&, int begin, int end);
 };
 
 extern const Leaf kScalarLeaf;

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/head_screen.h"
 #include "kernels/cpu/kv_write.h"
 #include "kernels/cpu/leaf.h"
 #include "kernels/cpu/logsumexp.h"
@@ -37,6 +38,9 @@ constexpr Leaf make_leaf() {
       .geglu = geglu_elements<S>,
       .logsumexp = logsumexp_rows<S>,
       .sample_weights = sample_weights_elements<S>,
+      .screen_bounds = screen_bounds_groups<S>,
+      .screen_projections = screen_projections_groups<S>,
+      .head_screen = head_screen_groups<S>,
   };
 }
 

@@ -20,15 +20,22 @@ inline constexpr std::size_t kAheadBytes = 8192;
 // about the place of its successors. The scales of a long group lie too far behind its quants to be
 // met in time: those of the next group are asked for.
 template <class Format>
-[[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int n_blocks, int b) {
+[[gnu::always_inline]] inline void prefetch_groups(const Group<Format>& group, int n_blocks,
+                                                   int b) {
   constexpr std::size_t kBytes = Format::kQuantBytes + Format::kScaleBytes;
-  const auto index = static_cast<std::size_t>(b);
-  prefetch<kFirstLevel>(group.quants, index * kBytes + kAheadBytes, kBytes);
-  prefetch<kFirstLevel>(group.low, index * Format::kLowBytes + kAheadBytes, Format::kLowBytes);
+  prefetch<kFirstLevel>(group.quants, static_cast<std::size_t>(b) * kBytes + kAheadBytes, kBytes);
   if (static_cast<std::size_t>(n_blocks) * kBytes < 2 * kAheadBytes) return;
   const std::size_t group_bytes = Group<Format>::bytes(n_blocks);
   prefetch<kFirstLevel>(group.block_scales(b), group_bytes, Format::kScaleBytes);
   prefetch<kFirstLevel>(group.head(b), group_bytes, Format::kHeadBytes);
+}
+
+// The same with the low nibbles, where they lie apart.
+template <class Format>
+[[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int n_blocks, int b) {
+  prefetch<kFirstLevel>(group.low, static_cast<std::size_t>(b) * Format::kLowBytes + kAheadBytes,
+                        Format::kLowBytes);
+  prefetch_groups(group, n_blocks, b);
 }
 
 // Integer sums of quads first..last-1 of a block: sums[c] = sum u * x - offset * sum x.

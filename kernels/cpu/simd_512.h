@@ -108,6 +108,10 @@ struct Simd512 {
   }
   static I load_u8(const std::uint8_t* p) { return _mm512_cvtepu8_epi32(load_128(p)); }
   static I load_i8(const std::uint8_t* p) { return _mm512_cvtepi8_epi32(load_128(p)); }
+  static I nibble_dot(I acc, I nibbles, I bytes) {
+    return _mm512_dpbusd_epi32(acc, nibbles, bytes);
+  }
+  static I nibble_sums(I acc) { return acc; }
   // v[0] * v[1] in lane 0, v[2] * v[3] in lane 2, …, zero in the others; of signed 16-bit values.
   static I neighbour_products(I v) {
     return _mm512_madd_epi16(v, andi(_mm512_srli_epi64(v, 32), seti(0xFFFF)));

@@ -11,10 +11,18 @@ namespace engine::cpu {
 #if defined(__AVXVNNI__)
 struct AvxVnni : Simd256<AvxVnni> {
   static I dot2(I acc, I a, I b) { return _mm256_dpwssd_avx_epi32(acc, a, b); }
+  static I nibble_dot(I acc, I nibbles, I bytes) {
+    return _mm256_dpbusd_avx_epi32(acc, nibbles, bytes);
+  }
+  static I nibble_sums(I acc) { return acc; }
 };
 #else
 struct Avx512VlVnni : Simd256<Avx512VlVnni> {
   static I dot2(I acc, I a, I b) { return _mm256_dpwssd_epi32(acc, a, b); }
+  static I nibble_dot(I acc, I nibbles, I bytes) {
+    return _mm256_dpbusd_epi32(acc, nibbles, bytes);
+  }
+  static I nibble_sums(I acc) { return acc; }
 };
 #endif
 

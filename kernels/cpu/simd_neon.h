@@ -104,6 +104,13 @@ struct Neon {
     return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load_32(p)))));
   }
 
+  // Sums of 16 bits: at most 2 * 15 * 127 a product, eight of which fit.
+  static I nibble_dot(I acc, I nibbles, I bytes) {
+    const int8x16_t n = vreinterpretq_s8_s32(nibbles), s = vreinterpretq_s8_s32(bytes);
+    const int16x8_t low = vmull_s8(vget_low_s8(n), vget_low_s8(s)), high = vmull_high_s8(n, s);
+    return from_halves(vaddq_s16(halves(acc), vpaddq_s16(low, high)));
+  }
+  static I nibble_sums(I acc) { return vpaddlq_s16(halves(acc)); }
   // v[0] * v[1] in lane 0, v[2] * v[3] in lane 2, zero in the others; of signed 16-bit values.
   static I neighbour_products(I v) {
     return vmulq_s32(v, vreinterpretq_s32_u64(vshrq_n_u64(vreinterpretq_u64_s32(v), 32)));

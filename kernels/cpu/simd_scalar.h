@@ -41,6 +41,14 @@ struct ScalarSimd : op::Scalar {
   static I load_u8(const std::uint8_t* p) { return *p; }
   static I load_i8(const std::uint8_t* p) { return static_cast<std::int8_t>(*p); }
 
+  // acc + the products of four nibbles with four signed bytes; from 0 on, eight of them can be added. The sums
+  // may be spread within the vector until nibble_sums() joins them.
+  static I nibble_dot(I acc, I nibbles, I bytes) {
+    for (int c = 0; c < 32; c += 8)
+      acc += (nibbles >> c & 15) * static_cast<std::int8_t>(bytes >> c & 0xFF);
+    return acc;
+  }
+  static I nibble_sums(I acc) { return acc; }
   static I maxi(I a, I b) { return a > b ? a : b; }
   static std::int32_t reduce_max(I v) { return v; }
   static std::int32_t reduce_add(I v) { return v; }

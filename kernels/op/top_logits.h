@@ -52,6 +52,13 @@ ENGINE_HD inline int id_of_rank(std::uint64_t rank) {
   return static_cast<int>(0xFFFFFFFFu - static_cast<std::uint32_t>(rank));
 }
 
+// The logit, but NaN and the sign of zero are lost.
+ENGINE_HD inline float logit_of_rank(std::uint64_t rank) {
+  const auto ordered = static_cast<std::uint32_t>(rank >> 32);
+  return Scalar::from_bits(
+      static_cast<std::int32_t>(ordered >> 31 != 0 ? ordered & 0x7FFFFFFFu : ~ordered));
+}
+
 ENGINE_HD inline bool is_bad_logit(float logit) {
   return (static_cast<std::uint32_t>(Scalar::bits(logit)) & 0x7F800000u) == 0x7F800000u;
 }
