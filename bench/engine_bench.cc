@@ -316,7 +316,7 @@ struct Program {
     CLI::App* sub = add("generate", "the answer to a text", run_generate, "tokens");
     sub->add_option("--file", options.prompt_file, "the text")->required();
     sub->add_option("--draft", options.n_draft, "tokens drafted for a step, at most")
-        ->check(CLI::Range(0, 7));
+        ->check(CLI::Range(0, kMostDraft));
     sub->add_option("--temperature", options.sampler.temperature, "0: the most likely token")
         ->check(CLI::NonNegativeNumber);
     sub->add_option("--seed", options.sampler.seed);

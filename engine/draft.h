@@ -11,9 +11,6 @@
 
 namespace engine {
 
-// Tokens drafted for a step, at most: GenerateOptions::n_draft.
-inline constexpr int kMostDraft = 7;
-
 // What followed when the last tokens stood there before: text that repeats is copied from its latest earlier
 // place, and a copy goes on with the token that came next at its source. Takes 4 bytes a token and 128 KiB;
 // constant time a token. Appending may throw std::bad_alloc.

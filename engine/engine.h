@@ -234,15 +234,18 @@ enum class FinishReason {
 };
 std::string_view name(FinishReason reason) noexcept;  // "stop", "length", "cancelled"
 
+// GenerateOptions::n_draft, at most.
+inline constexpr int kMostDraft = 7;
+
 struct GenerateOptions {
   int max_tokens = -1;  // -1: until the context is full
   // The answer is cut before the first of these, matched on bytes; no empty ones, valid UTF-8.
   std::vector<std::string> stop = {};
   bool ignore_eos = false;  // go on after end-of-generation tokens
-  // Tokens drafted for a step, at most, 0..7: where the text repeats what prompt or answer hold, the tokens
+  // Tokens drafted for a step, at most, 0..kMostDraft: where the text repeats what prompt or answer hold, the tokens
   // that came next there are guessed and checked together. This changes nothing of the answer, nor of what
   // the session holds at any time: only its speed. 0: none.
-  int n_draft = 7;
+  int n_draft = kMostDraft;
   // If set, the prompt is evaluated in pieces and this is called after each with the share done,
   // 0..1. Return false to stop.
   ProgressFn progress = {};

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "engine/draft.h"
 #include "engine/engine.h"
 #include "engine/kv_cache.h"
 #include "engine/model_impl.h"
