@@ -3,9 +3,9 @@
 //
 // `pp`, `tg` and `batch` time what llama.cpp's llama-bench and llama-batched-bench time, so that
 // figures compare: ids are drawn at random, every step computes all logits of its last token, and
-// nothing is sampled; `tg --greedy`, `ttft` and `load` sample greedily. Models, sessions and the
-// tokens before `--depth` are prepared outside of the measured time, but for `load`, which starts
-// with the model's.
+// nothing is sampled; `tg --greedy`, `ttft` and `load` sample greedily. `generate` answers a text, the
+// only one that drafts tokens, if `--draft` asks for it. Models, sessions and the tokens before `--depth`
+// are prepared outside of the measured time, but for `load`, which starts with the model's.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -14,8 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -48,6 +50,9 @@ struct Options {
   bool is_greedy = false;
   bool warm_up = true;
   int repeat = 1;
+  std::string prompt_file;  // of `generate`
+  int n_draft = 0;
+  SamplerOptions sampler = {.temperature = 0};
   Device device = Device::automatic;
 };
 
@@ -132,6 +137,19 @@ Result<double> first_token_seconds(const Model& model, int n) {
   return seconds_since(start);
 }
 
+// The answer of n tokens to a prompt, in a session of its own.
+Result<Generated> generate_once(const Model& model, const Options& options,
+                                std::span<const Token> prompt, int n) {
+  const std::int64_t n_ctx = static_cast<std::int64_t>(prompt.size()) + n;
+  if (n_ctx > model.info().n_ctx_train)
+    return Status(Code::context_full, "prompt and answer have " + std::to_string(n_ctx) +
+                                          " tokens, the context holds " +
+                                          std::to_string(model.info().n_ctx_train));
+  ENGINE_ASSIGN(Session session, Session::create(model, {.n_ctx = static_cast<int>(n_ctx)}));
+  return generate(session, options.sampler, prompt,
+                  {.max_tokens = n, .ignore_eos = true, .n_draft = options.n_draft});
+}
+
 // --- commands: each fills in what it measured ---------------------------------------------------
 
 Result<Model> load(const Options& options) {
@@ -207,6 +225,32 @@ Status run_first_token(const Options& options, Json& report) {
   return {};
 }
 
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return Status(Code::io, "cannot read " + path);
+  return text;
+}
+
+// The time of the tokens after the first, which belongs to the prompt's.
+Status run_generate(const Options& options, Json& report) {
+  ENGINE_ASSIGN(const std::string text, read_text(options.prompt_file));
+  ENGINE_ASSIGN(const Model model, load(options, report));
+  ENGINE_ASSIGN(const std::vector<Token> prompt, model.tokenize(text));
+  if (options.warm_up) ENGINE_TRY(generate_once(model, options, prompt, 2).status());
+  Generated answer;
+  ENGINE_ASSIGN(const double seconds, median_seconds(options, report, [&]() -> Result<double> {
+                  ENGINE_ASSIGN(answer, generate_once(model, options, prompt, options.n));
+                  return answer.total_seconds - answer.first_token_seconds;
+                }));
+  report["prompt_tokens"] = prompt.size();
+  report["draft"] = options.n_draft;
+  report["drafted"] = answer.n_drafted;
+  report["accepted"] = answer.n_accepted;
+  add_rate(report, options.n - 1, seconds);
+  return {};
+}
+
 Status run_load(const Options& options, Json& report) {
   const Clock::time_point start = Clock::now();
   ENGINE_ASSIGN(const Model model, load(options, report));
@@ -268,6 +312,17 @@ struct Program {
         ->check(CLI::Range(0, kMostDepth));
   }
 
+  void add_generate() {
+    CLI::App* sub = add("generate", "the answer to a text", run_generate, "tokens");
+    sub->add_option("--file", options.prompt_file, "the text")->required();
+    sub->add_option("--draft", options.n_draft, "tokens drafted for a step, at most")
+        ->check(CLI::Range(0, kMostDraft));
+    sub->add_option("--temperature", options.sampler.temperature, "0: the most likely token")
+        ->check(CLI::NonNegativeNumber);
+    sub->add_option("--seed", options.sampler.seed);
+    add_repeat(sub);
+  }
+
   Program() {
     app.require_subcommand(1);
     CLI::App* prompt = add("pp", "a prompt", run_prompt, "tokens");
@@ -286,6 +341,7 @@ struct Program {
         ->check(CLI::Range(1, kMostSequences));
     add_repeat(add("ttft", "from a prompt to its first token, sampled greedily", run_first_token,
                    "tokens"));
+    add_generate();
     add("load", "from an unloaded model to the first token, sampled greedily", run_load,
         "tokens of the prompt");
     add("roofline", "what the machine can do; needs no model", run_roofline);

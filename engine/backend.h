@@ -47,13 +47,18 @@ class Backend {
   // logits [n_rows, n_vocab], in host memory, of hidden rows [n_rows, d_model] in the backend's.
   // hidden_rows() stay as they are.
   virtual Status run_head(const float* hidden, int n_rows, float* logits) = 0;
-  // What op/sample.h draws among the k best tokens below n_ids, where the backend samples itself:
-  // 1 <= k <= most_candidates().
-  virtual Result<op::Choice> choose(const float* /*hidden_row*/, int /*k*/, int /*n_ids*/,
-                                    const op::Draw&) {
+  // Rows that choose() takes, at most.
+  static constexpr int kMostChoices = 8;
+  // What op/sample.h draws among the k best tokens below n_ids of each of n_rows hidden rows, by draws[t],
+  // where the backend samples itself: 1 <= n_rows <= kMostChoices, 1 <= k <= most_candidates(). Every row as
+  // if alone.
+  virtual Status choose(const float* /*hidden_rows*/, int /*n_rows*/, int /*k*/, int /*n_ids*/,
+                        std::span<const op::Draw> /*draws*/, std::span<op::Choice> /*choices*/) {
     return Status(Code::internal, "this backend does not sample");
   }
   virtual int most_candidates() const { return 0; }
+  // Rows for which choose() takes least time a row.
+  virtual int choices_at_once() const { return kMostChoices; }
 };
 
 }  // namespace engine

@@ -19,7 +19,8 @@
 namespace engine::ENGINE_DEVICE_NS {
 namespace {
 
-constexpr int kMostRows = 512;                                  // of a pass
+constexpr int kMostRows = 512;  // of a pass
+constexpr std::size_t kMostChoices = Backend::kMostChoices;
 constexpr int kMostSplitRows = 8;                               // more have blocks enough without
 constexpr int kMostSplits = 64;                                 // blocks of a (row, KV head)
 constexpr std::size_t kMostSplitBytes = std::size_t{64} << 20;  // of partial attention results
@@ -37,7 +38,7 @@ struct Scratch {
   std::int32_t* ids;
   float* values;
   std::uint32_t* non_finite;
-  op::Choice* choice;
+  op::Choice* choices;
   float* splits;  // partial attention results
 };
 
@@ -47,11 +48,11 @@ Scratch place_scratch(const Config& c, std::size_t split_bytes, Placer& placer) 
   s.state = place_state(c, kMostRows, placer);
   s.logits = placer.take<float>(Backend::kMostHeadRows * n_vocab);
   s.spans = placer.take<op::LogitSpan>(
-      static_cast<std::size_t>(op::n_logit_spans(c.n_vocab, op::kLeastLogitSpan)));
-  s.ids = placer.take<std::int32_t>(op::kMaxTopLogits);
-  s.values = placer.take<float>(op::kMaxTopLogits);
-  s.non_finite = placer.take<std::uint32_t>(1);
-  s.choice = placer.take<op::Choice>(1);
+      kMostChoices * static_cast<std::size_t>(op::n_logit_spans(c.n_vocab, op::kLeastLogitSpan)));
+  s.ids = placer.take<std::int32_t>(kMostChoices * op::kMaxTopLogits);
+  s.values = placer.take<float>(kMostChoices * op::kMaxTopLogits);
+  s.non_finite = placer.take<std::uint32_t>(kMostChoices);
+  s.choices = placer.take<op::Choice>(kMostChoices);
   s.splits = placer.take<float>(split_bytes / sizeof(float));
   return s;
 }
@@ -90,14 +91,14 @@ Parameters place_parameters(const Config& c, std::size_t n_rows, std::size_t n_s
 // The same for every pass.
 struct Controls {
   unsigned* attention_arrivals;  // [kMostSplitRows, n_heads]; 0 between passes
-  op::Draw* draw;                // of choose()
+  op::Draw* draws;               // [kMostChoices] of choose()
 };
 
 Controls place_controls(const Config& c, Placer& placer) {
   Controls controls;
   controls.attention_arrivals =
       placer.take<unsigned>(kMostSplitRows * static_cast<std::size_t>(c.n_heads));
-  controls.draw = placer.take<op::Draw>(1);
+  controls.draws = placer.take<op::Draw>(kMostChoices);
   return controls;
 }
 
@@ -188,33 +189,37 @@ class CudaBackend : public Backend {
   }
 
   int most_candidates() const override { return op::kMaxTopLogits; }
-  Result<op::Choice> choose(const float* hidden_row, int k, int n_ids,
-                            const op::Draw& draw) override {
+  Status choose(const float* hidden_rows, int n_rows, int k, int n_ids,
+                std::span<const op::Draw> draws, std::span<op::Choice> choices) override {
     HostControls& host = *reinterpret_cast<HostControls*>(host_controls_.get());
-    host.draw = draw;
-    runtime_->send(reinterpret_cast<std::byte*>(controls_.draw), &host.draw, sizeof host.draw);
-    // head() of forward.h, with the search for the best logits begun in its matmul
+    std::copy(draws.begin(), draws.end(), host.draws);
+    runtime_->send(reinterpret_cast<std::byte*>(controls_.draws), host.draws, draws.size_bytes());
+    // head() of forward.h; for one row with the search for the best logits begun in its matmul
     is_busy_ = true;
     const Weights& w = weights_.tensors;
     const Scratch& s = scratch_;
     Stream& stream = runtime_->stream();
     CudaOps ops{stream};
     const Activations& x = s.state.normed;
-    norm(ops, config_, hidden_row, w.output_norm, scratch_.state.normed, 1, Reads(w.output));
-    const int span =
-        head_logits({{w.output, x.x, x.quantized, s.logits, 1}, n_ids, s.spans}, stream);
+    norm(ops, config_, hidden_rows, w.output_norm, scratch_.state.normed, n_rows, Reads(w.output));
+    int span = 0;
+    if (n_rows == 1)
+      span = head_logits({{w.output, x.x, x.quantized, s.logits, 1}, n_ids, s.spans}, stream);
+    else
+      project(ops, x, n_rows, {{w.output, s.logits}});
     top_logits(
-        {s.logits, s.ids, s.values, s.non_finite, 1, config_.n_vocab, n_ids, k, s.spans, span},
+        {s.logits, s.ids, s.values, s.non_finite, n_rows, config_.n_vocab, n_ids, k, s.spans, span},
         stream);
-    sample({s.values, s.ids, s.non_finite, controls_.draw, s.choice, 1, k}, stream);
-    ENGINE_TRY(download(&host.choice, s.choice, sizeof host.choice));
-    return host.choice;
+    sample({s.values, s.ids, s.non_finite, controls_.draws, s.choices, n_rows, k}, stream);
+    ENGINE_TRY(download(host.choices, s.choices, choices.size_bytes()));
+    std::copy_n(host.choices, choices.size(), choices.begin());
+    return {};
   }
 
  private:
   struct HostControls {
-    op::Draw draw;
-    op::Choice choice;
+    op::Draw draws[kMostChoices];
+    op::Choice choices[kMostChoices];
   };
 
   // What place(Placer&) places; called twice, first to count.

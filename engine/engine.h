@@ -234,11 +234,18 @@ enum class FinishReason {
 };
 std::string_view name(FinishReason reason) noexcept;  // "stop", "length", "cancelled"
 
+// GenerateOptions::n_draft, at most.
+inline constexpr int kMostDraft = 7;
+
 struct GenerateOptions {
   int max_tokens = -1;  // -1: until the context is full
   // The answer is cut before the first of these, matched on bytes; no empty ones, valid UTF-8.
   std::vector<std::string> stop = {};
   bool ignore_eos = false;  // go on after end-of-generation tokens
+  // Tokens drafted for a step, at most, 0..kMostDraft: where the text repeats what prompt or answer hold, the tokens
+  // that came next there are guessed and checked together. This changes nothing of the answer, nor of what
+  // the session holds at any time: only its speed. 0: none.
+  int n_draft = kMostDraft;
   // If set, the prompt is evaluated in pieces and this is called after each with the share done,
   // 0..1. Return false to stop.
   ProgressFn progress = {};
@@ -251,6 +258,8 @@ struct Generated {
   std::string stop_string;         // the one that matched, if any
   int n_prompt = 0;                // prompt tokens
   int n_cached = 0;                // of which the session already held
+  int n_drafted = 0;               // tokens guessed by GenerateOptions::n_draft
+  int n_accepted = 0;              // of which the model chose, too
   double prompt_seconds = 0;       // evaluating the prompt
   double first_token_seconds = 0;  // from the call to the first token chosen
   double total_seconds = 0;

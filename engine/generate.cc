@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <exception>
 #include <new>
+#include <vector>
 
+#include "engine/draft.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
 #include "engine/session_access.h"
@@ -24,6 +26,9 @@ Status check(const GenerateOptions& options) {
   if (options.max_tokens < -1)
     return Status(Code::invalid_argument, "max_tokens is " + std::to_string(options.max_tokens) +
                                               ", expected -1 (no limit) or a number >= 0");
+  if (options.n_draft < 0 || options.n_draft > kMostDraft)
+    return Status(Code::invalid_argument, "n_draft is " + std::to_string(options.n_draft) +
+                                              ", expected 0 to " + std::to_string(kMostDraft));
   for (const std::string& stop : options.stop) {
     if (stop.empty()) return Status(Code::invalid_argument, "a stop string is empty");
     // A stop string that starts or ends inside a character would leave half of it in the text.
@@ -56,9 +61,11 @@ class Generation {
   Result<Generated> run(std::span<const Token> prompt) {
     ENGINE_TRY(finish_if_cancelled(evaluate(prompt)));
     result_.prompt_seconds = seconds_since(start_);
-    const std::size_t n_max = longest_answer(prompt.size());
+    if (options_.n_draft > 0)
+      for (const Token token : prompt) draft_.append(token);
+    n_max_ = longest_answer(prompt.size());
     while (!finished_) {
-      if (result_.ids.size() == n_max)
+      if (result_.ids.size() == n_max_)
         finish(FinishReason::length);
       else
         ENGINE_TRY(finish_if_cancelled(step()));
@@ -112,21 +119,44 @@ class Generation {
     return {};
   }
 
-  // Feeds the model the token chosen last, chooses the next one, and shows it.
+  // Chooses the next token and shows it.
   Status step() {
     ENGINE_TRY(check_cancelled());
-    ENGINE_ASSIGN(const Token token,
-                  result_.ids.empty()
-                      ? session_.sample(sampler_)
-                      : SessionAccess::decode_and_sample(session_, result_.ids.back(), sampler_));
+    ENGINE_ASSIGN(const Token token, result_.ids.empty() ? session_.sample(sampler_)
+                                                         : token_after(result_.ids.back()));
     if (result_.ids.empty()) result_.first_token_seconds = seconds_since(start_);
     if (!options_.ignore_eos && session_.model().is_end_of_generation(token)) {
       finish(FinishReason::stop);
       return {};
     }
     result_.ids.push_back(token);
+    if (options_.n_draft > 0) draft_.append(token);
     show(token, detokenizer_.push(token));
     return {};
+  }
+
+  // Feeds the model the token chosen last and returns the next one, which a step before may have chosen along
+  // with it.
+  Result<Token> token_after(Token last) {
+    if (n_taken_ < chosen_.size()) {
+      ENGINE_ASSIGN(const bool is_ahead, SessionAccess::advance(session_, last));
+      if (is_ahead) return chosen_[n_taken_++];
+    }
+    const std::vector<Token> draft = draft_.propose(longest_draft());
+    n_taken_ = 0;
+    chosen_.clear();
+    ENGINE_ASSIGN(chosen_, SessionAccess::decode_and_sample(session_, last, draft, sampler_));
+    const std::size_t n_accepted = chosen_.size() - 1;
+    budget_.count(static_cast<int>(draft.size()), static_cast<int>(n_accepted));
+    result_.n_drafted += static_cast<int>(draft.size());
+    result_.n_accepted += static_cast<int>(n_accepted);
+    return chosen_[n_taken_++];
+  }
+
+  // One token less than the answer has room for: the last one comes without a draft.
+  std::size_t longest_draft() const {
+    return std::min(static_cast<std::size_t>(std::min(options_.n_draft, budget_.n_allowed())),
+                    n_max_ - result_.ids.size() - 1);
   }
 
   void show(Token token, std::string_view piece) {
@@ -158,6 +188,11 @@ class Generation {
   StopMatcher stops_;
   const Clock::time_point start_ = Clock::now();
   const std::uint32_t n_cancels_ = SessionAccess::n_cancels(session_);
+  std::size_t n_max_ = 0;  // tokens of the answer
+  NgramDraft draft_;
+  DraftBudget budget_;
+  std::vector<Token> chosen_;  // by the last step
+  std::size_t n_taken_ = 0;    // of these
   bool finished_ = false;
   bool refused_ = false;  // on_token_ wants no more calls
   Generated result_;

@@ -53,8 +53,9 @@ void Session::Impl::make_room(std::size_t n_more) {
     tokens.reserve(std::max(tokens.size() + n_more, 2 * tokens.size()));
 }
 
-// Takes the backend's memory that so many more tokens need. On the model's threads.
+// Takes the backend's memory that so many more tokens need; they replace those ahead. On the model's threads.
 Status Session::Impl::reserve(int n_more) {
+  ahead.clear();
   if (hidden_memory == nullptr) {
     const std::size_t bytes = static_cast<std::size_t>(shared.config.d_model) * sizeof(float);
     ENGINE_ASSIGN(hidden_memory, shared.backend->kv_memory().allocate(bytes));
@@ -62,9 +63,9 @@ Status Session::Impl::reserve(int n_more) {
   return cache.reserve(n_past() + n_more);
 }
 
-// Notes that `more` has been evaluated and `hidden` is the last one's.
+// Notes that `more` has been evaluated and `hidden` is the last one's, or the last one's ahead.
 void Session::Impl::commit(std::span<const Token> more) {
-  hidden_valid = true;
+  hidden_valid = ahead.empty();
   logits_valid = false;
   tokens.insert(tokens.end(), more.begin(), more.end());
   cache.drop_behind(n_past());
@@ -114,6 +115,7 @@ Status Session::Impl::compute_head(const float* hidden_rows, int n_rows, int pos
 // Forgets tokens beyond the first n, or more where the cache demands it.
 int Session::Impl::rewind(int n) {
   if (n >= n_past()) return n_past();
+  ahead.clear();
   const int reached = cache.rewind(n);
   tokens.resize(static_cast<std::size_t>(reached));
   hidden_valid = false;
@@ -167,30 +169,12 @@ Result<Token> Session::Impl::sample(const SamplerOptions& options) {
   return token;
 }
 
-// The same as decode() and sample(), but a backend that samples itself is waited for only once.
-Result<Token> Session::Impl::append_and_sample(Token token, const SamplerOptions& options) {
-  ENGINE_TRY(check(options));
-  const auto candidates =
-      candidates_of(options, static_cast<std::uint64_t>(n_past()) + 1, shared.most_candidates());
-  if (!candidates) {
-    ENGINE_TRY(append({&token, 1}));
-    return sample(options);
-  }
-  Result<Token> next = Status(Code::internal, "no token was chosen");
-  const auto choose_next = [&](std::size_t, std::size_t, const float* row) -> Status {
-    next = choose(row, *candidates, n_past());
-    return next || next.status().code() == Code::non_finite ? Status() : next.status();
-  };
-  ENGINE_TRY(evaluate({&token, 1}, Wanted::last_row, choose_next));
-  return next;
-}
-
 // The backend's choice after the hidden row at `position`. On the model's threads.
 Result<Token> Session::Impl::choose(const float* hidden_row, const Candidates& candidates,
                                     int position) {
-  ENGINE_ASSIGN(
-      const op::Choice choice,
-      shared.backend->choose(hidden_row, candidates.k, shared.vocab.size(), candidates.draw));
+  op::Choice choice = {};
+  ENGINE_TRY(shared.backend->choose(hidden_row, 1, candidates.k, shared.vocab.size(),
+                                    {&candidates.draw, 1}, {&choice, 1}));
   if (choice.non_finite != 0) return non_finite(position);
   return choice.token;
 }
@@ -298,11 +282,6 @@ void Session::cancel() noexcept { impl_->n_cancels.fetch_add(1); }
 
 std::uint32_t SessionAccess::n_cancels(const Session& session) noexcept {
   return session.impl_->n_cancels.load();
-}
-Result<Token> SessionAccess::decode_and_sample(Session& session, Token token,
-                                               const SamplerOptions& options) {
-  return session.impl_->exclusively(
-      [&] { return session.impl_->append_and_sample(token, options); });
 }
 int SessionAccess::n_chunk(const Session& session) noexcept { return session.impl_->n_chunk; }
 

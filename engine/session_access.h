@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -12,10 +14,16 @@ struct SessionAccess {
   static Impl* impl(Session& session) noexcept { return session.impl_.get(); }
   // How often cancel() has been called: work that spans several calls compares it with its start.
   static std::uint32_t n_cancels(const Session& session) noexcept;
-  // What Session::decode({token}) and sample(options) give one after the other. After an
-  // error the token may have been appended: Session::n_past() tells.
-  static Result<Token> decode_and_sample(Session& session, Token token,
-                                         const SamplerOptions& options);
+  // What Session::decode({token}) and sample(options) give one after the other; and while that is the next
+  // token of `draft`, what they would give with it: 1 to draft.size() + 1 tokens, all from one pass. The
+  // session holds `token` afterwards, and no token of the draft. After an error it may hold it:
+  // Session::n_past() tells.
+  static Result<std::vector<Token>> decode_and_sample(Session& session, Token token,
+                                                      std::span<const Token> draft,
+                                                      const SamplerOptions& options);
+  // Session::decode({token}) without a pass, after one that had it in its draft and chose it; false, and
+  // nothing else, if the session has been used otherwise since.
+  static Result<bool> advance(Session& session, Token token);
   // Tokens that are evaluated at a time.
   static int n_chunk(const Session& session) noexcept;
 };

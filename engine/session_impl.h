@@ -15,6 +15,8 @@
 
 namespace engine {
 
+static_assert(kMostDraft < Backend::kMostChoices);  // a step's last row has a choice, too
+
 // The error of logits that hold NaN or infinity.
 Status non_finite(int position);
 
@@ -32,8 +34,11 @@ struct Session::Impl {
   int n_ctx, n_chunk;
   KvCache cache;
   std::vector<Token> tokens;
+  // Tokens that may come next, and whose keys and values the cache holds, too; `hidden` is the last one's.
+  // None, once anything else is evaluated.
+  std::vector<Token> ahead;
   Slab hidden_memory;         // of `hidden`, from the first evaluation on
-  bool hidden_valid = false;  // not after a rewind
+  bool hidden_valid = false;  // not after a rewind, nor while there are tokens `ahead`
   std::vector<float> logits;  // [n_vocab] of the last token, if logits_valid
   bool logits_valid = false;
   Status broken;  // the device's error that left this session's cache in an unknown state
@@ -56,7 +61,9 @@ struct Session::Impl {
   Status restore_hidden();
   Status compute_logits();
   Result<Token> sample(const SamplerOptions& options);
-  Result<Token> append_and_sample(Token token, const SamplerOptions& options);
+  Result<std::vector<Token>> append_and_sample(Token token, std::span<const Token> draft,
+                                               const SamplerOptions& options);
+  Result<bool> advance(Token token);
   Result<Token> choose(const float* hidden_row, const Candidates& candidates, int position);
   Status compute_head(const float* hidden_rows, int n_rows, int position, float* out);
   Status score_rows(const float* hidden_rows, std::span<const Token> next, int first_position,

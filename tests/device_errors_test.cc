@@ -51,17 +51,19 @@ class FailingDevice : public Backend {
     return wait();
   }
   int most_candidates() const override { return 64; }
-  Result<op::Choice> choose(const float* hidden_row, int k, int n_ids,
-                            const op::Draw& draw) override {
-    ++n_choices;
-    std::vector<float> logits(static_cast<std::size_t>(n_vocab_)), values(64);
-    std::vector<std::int32_t> ids(64);
-    ENGINE_TRY(run_head(hidden_row, 1, logits.data()));
-    std::uint32_t non_finite = 0;
-    op::Choice choice = {};
-    ref::top_logits({logits.data(), ids.data(), values.data(), &non_finite, 1, n_vocab_, n_ids, k});
-    ref::sample({values.data(), ids.data(), &non_finite, &draw, &choice, 1, k});
-    return choice;
+  Status choose(const float* hidden_rows, int n_rows, int k, int n_ids,
+                std::span<const op::Draw> draws, std::span<op::Choice> choices) override {
+    n_choices += n_rows;
+    const auto n = static_cast<std::size_t>(n_rows);
+    std::vector<float> logits(n * static_cast<std::size_t>(n_vocab_)), values(n * 64);
+    std::vector<std::int32_t> ids(n * 64);
+    std::vector<std::uint32_t> non_finite(n);
+    ENGINE_TRY(run_head(hidden_rows, n_rows, logits.data()));
+    ref::top_logits(
+        {logits.data(), ids.data(), values.data(), non_finite.data(), n_rows, n_vocab_, n_ids, k});
+    ref::sample(
+        {values.data(), ids.data(), non_finite.data(), draws.data(), choices.data(), n_rows, k});
+    return {};
   }
 
   Status next_error;  // of what is waited for next
@@ -139,7 +141,7 @@ TEST_F(Sessions, ADeviceChoosesWhatTheCpuChooses) {
 TEST_F(Sessions, WaitForATokenOnce) {
   ASSERT_TRUE(generate(session_, {.temperature = 0}, tokens_, {.max_tokens = 1}));
   device_->n_waits = 0;
-  const auto next = SessionAccess::decode_and_sample(session_, 5, {.temperature = 0});
+  const auto next = SessionAccess::decode_and_sample(session_, 5, {}, {.temperature = 0});
   ASSERT_TRUE(next);
   EXPECT_EQ(device_->n_choices, 2);
   EXPECT_EQ(device_->n_waits, 1);

@@ -110,6 +110,29 @@ TEST(DeviceModelOf, BatchMatesAndCachedPrefixesChangeNoBit) {
   EXPECT_TRUE(same_bits(logits_of(sessions.back()), logits_after(cpu, first(60), {})));
 }
 
+// Drafts are checked with several rows and choices at once: by the backend, and, under penalties, from logits.
+TEST(DeviceModelOf, DraftsChangeNoToken) {
+  std::vector<Token> prompt;
+  for (int i = 0; i < 3; ++i)
+    for (const Token token : some_tokens(6)) prompt.push_back(token);
+  for (const char* const file : {"tiny-gqa-Q8_0.gguf", "tiny-mqa-Q4_K_M.gguf"}) {
+    const Model device = load(file, kDevice), cpu = load(file, Device::cpu);
+    for (const SamplerOptions& sampler :
+         {SamplerOptions{.temperature = 0.01f, .seed = 5},
+          SamplerOptions{.temperature = 0, .repeat_penalty = 1.001f, .penalty_window = 2}}) {
+      Session here = session_of(device, {}), there = session_of(cpu, {});
+      GenerateOptions options = {.max_tokens = 44, .ignore_eos = true};
+      const auto answer = generate(here, sampler, prompt, options);
+      options.n_draft = 0;
+      const auto expected = generate(there, sampler, prompt, options);
+      ASSERT_TRUE(answer && expected) << answer.status().message();
+      EXPECT_EQ(answer->ids, expected->ids);
+      EXPECT_GT(answer->n_accepted, 15) << "of " << answer->n_drafted;
+      EXPECT_TRUE(same_bits(logits_of(here), logits_of(there)));
+    }
+  }
+}
+
 TEST(DeviceModelOf, KvMemoryThatIsUsedUpIsAnErrorUntilSomeComesBack) {
   const std::string file = test::golden_file("tiny/tiny-gqa-Q8_0.gguf");
   auto model = Model::load(file, {.device = kDevice, .kv_bytes = std::size_t{1} << 20});

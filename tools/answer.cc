@@ -21,7 +21,8 @@ Status check_mode(const CliOptions& options, bool chat) {
 GenerateOptions generate_options(const CliOptions& options, bool chat) {
   return {.max_tokens = options.max_tokens.value_or(chat ? -1 : kRawMaxTokens),
           .stop = options.stop,
-          .ignore_eos = options.ignore_eos};
+          .ignore_eos = options.ignore_eos,
+          .n_draft = options.n_draft};
 }
 
 }  // namespace

@@ -55,11 +55,14 @@ void print_json(const Speaker& speaker, std::span<const Token> prompt, const Gen
                {"counts",
                 {{"prompt", answer.n_prompt},
                  {"cached", answer.n_cached},
-                 {"generated", answer.ids.size()}}},
+                 {"generated", answer.ids.size()},
+                 {"drafted", answer.n_drafted},
+                 {"accepted", answer.n_accepted}}},
                {"timings", timings_json(speaker.load_seconds, answer)},
                {"sampling", sampling_json(speaker.sampler)},
                {"seed", speaker.sampler.seed},
                {"max_tokens", speaker.generate.max_tokens},
+               {"draft", speaker.generate.n_draft},
                {"context", speaker.session.n_ctx()},
                {"model", {{"name", info.name}, {"types", info.types}, {"backend", info.backend}}}};
   if (!answer.stop_string.empty()) json["stop_string"] = answer.stop_string;
@@ -77,6 +80,8 @@ void print_stats(const Speaker& speaker, const Generated& answer) {
                "answer    %zu tokens; first after %.3f s, then %.1f tokens/s; ended by %s\n",
                answer.ids.size(), answer.first_token_seconds, answer_speed(answer),
                std::string(name(answer.finish_reason)).c_str());
+  std::fprintf(stderr, "drafts    %d tokens, %d of them accepted; at most %d at a time\n",
+               answer.n_drafted, answer.n_accepted, speaker.generate.n_draft);
   std::fprintf(stderr,
                "sampling  temperature %g, top_k %d, top_p %g, min_p %g, repeat_penalty %g, "
                "presence_penalty %g, frequency_penalty %g, seed %llu\n",

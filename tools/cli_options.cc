@@ -62,6 +62,12 @@ void add_answer_options(CLI::App& app, CliOptions& options) {
   app.add_option("--stop", options.stop, "End the answer before this text; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--ignore-eos", options.ignore_eos, "Go on after end-of-answer tokens");
+  app.add_option(
+         "--draft", options.n_draft,
+         "Guess up to so many tokens where the text repeats itself, and check them together: "
+         "the same answer, sooner; 0: none")
+      ->check(whole_number(0, kMostDraft))
+      ->capture_default_str();
   app.add_flag("--json", options.json,
                "Print one JSON object with text, ids, counts, timings and settings");
   app.add_flag("--stats", options.stats, "Report speed and settings on standard error");

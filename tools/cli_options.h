@@ -38,6 +38,7 @@ struct CliOptions {
   std::optional<int> max_tokens;  // unset: kRawMaxTokens in raw mode, else -1, no limit
   std::vector<std::string> stop;
   bool ignore_eos = false;
+  int n_draft = kMostDraft;
   bool escape = false;  // expand_escapes() on prompt, system and stop
   bool parse_special = false;
   bool json = false;

@@ -108,6 +108,9 @@ Result<GenerateOptions> generate_fields(const EvalRequest& request) {
   options.max_tokens = static_cast<int>(max_tokens);
   ENGINE_ASSIGN(options.stop, request.strings("stop"));
   ENGINE_ASSIGN(options.ignore_eos, request.flag("ignore_eos"));
+  ENGINE_ASSIGN(const std::int64_t n_draft,
+                request.integer("draft", options.n_draft, 0, kMostDraft));
+  options.n_draft = static_cast<int>(n_draft);
   return options;
 }
 
@@ -166,7 +169,7 @@ Result<Json> logits(Evaluator& evaluator, const EvalRequest& request) {
 Result<Json> generate(Evaluator& evaluator, const EvalRequest& request) {
   ENGINE_TRY(request.allow({"ids", "text", "max_tokens", "temperature", "top_k", "top_p", "min_p",
                             "repeat_penalty", "presence_penalty", "frequency_penalty",
-                            "penalty_window", "seed", "stop", "ignore_eos"}));
+                            "penalty_window", "seed", "stop", "ignore_eos", "draft"}));
   ENGINE_ASSIGN(const std::vector<Token> prompt, prompt_field(evaluator, request));
   ENGINE_ASSIGN(const SamplerOptions sampler,
                 sampler_fields(request, evaluator.model.default_sampler()));

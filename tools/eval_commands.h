@@ -22,7 +22,7 @@ Result<Json> detokenize(Evaluator& evaluator, const EvalRequest& request);
 // {"ids", "positions": [the last], "top": 32}
 // -> {"positions": [{"pos", "logsumexp", "top": [[id, logit], …]}, …]}, in the order asked for
 Result<Json> logits(Evaluator& evaluator, const EvalRequest& request);
-// {"ids" or "text", "max_tokens": 128, sampler options, "stop", "ignore_eos"} -> {"ids", "text",
+// {"ids" or "text", "max_tokens": 128, sampler options, "stop", "ignore_eos", "draft"} -> {"ids", "text",
 // "finish_reason"}; ids are taken as they are, a text gets BOS in front
 Result<Json> generate(Evaluator& evaluator, const EvalRequest& request);
 // {"ids" or "text"} -> {"mean_nll", "n"}; the mean of -ln p over the n tokens after the first

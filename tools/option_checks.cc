@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "gguf/reader.h"
@@ -35,16 +34,19 @@ CLI::Validator number_within(NumberRange range) {
 }
 
 template <class T>
-CLI::Validator whole_number(T low) {
-  const std::string range = "a whole number from " + std::to_string(low) + " to " +
-                            std::to_string(std::numeric_limits<T>::max());
-  const auto check = [low, range](std::string& text) {
+CLI::Validator whole_number(T low, T high) {
+  const std::string range =
+      "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
+  const auto check = [low, high, range](std::string& text) {
     T value = 0;
-    return parse(text, value) && value >= low ? std::string() : expected(range, text);
+    return parse(text, value) && value >= low && value <= high ? std::string()
+                                                               : expected(range, text);
   };
-  return CLI::Validator(check, std::to_string(low) + " or more");
+  const bool has_limit = high < std::numeric_limits<T>::max();
+  return CLI::Validator(
+      check, std::to_string(low) + (has_limit ? " to " + std::to_string(high) : " or more"));
 }
-template CLI::Validator whole_number(int);
-template CLI::Validator whole_number(std::uint64_t);
+template CLI::Validator whole_number(int, int);
+template CLI::Validator whole_number(std::uint64_t, std::uint64_t);
 
 }  // namespace engine::tools

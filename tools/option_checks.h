@@ -2,6 +2,8 @@
 // fit.
 #pragma once
 
+#include <limits>
+
 #include "tools/number_range.h"
 
 namespace CLI {
@@ -11,8 +13,8 @@ class Validator;
 namespace engine::tools {
 
 CLI::Validator number_within(NumberRange range);
-// A whole number from `low` to the largest T, in decimal. T is int or std::uint64_t.
+// A whole number from `low` to `high`, in decimal. T is int or std::uint64_t.
 template <class T>
-CLI::Validator whole_number(T low);
+CLI::Validator whole_number(T low, T high = std::numeric_limits<T>::max());
 
 }  // namespace engine::tools

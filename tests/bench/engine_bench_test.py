@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import tempfile
 import unittest
 
 BENCH = pathlib.Path(os.environ["ENGINE_BIN"]) / "engine-bench"
@@ -39,6 +40,23 @@ class EngineBench(unittest.TestCase):
         got = report("load", 5, "-m", MODEL)
         self.assertGreater(got["seconds"], got["load_seconds"])
         self.assertGreater(got["peak_resident_bytes"], 1_000_000)
+
+    def test_generate(self):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"one two three four, one two three four, one two three four, ")
+            file.flush()
+            args = ("generate", 100, "-m", MODEL, "--file", file.name)
+            plain = report(*args)
+            self.assertEqual((plain["draft"], plain["drafted"], plain["accepted"]), (0, 0, 0))
+            self.assertAlmostEqual(plain["tokens_per_second"] * plain["seconds"], 99)
+            drafted = report(*args, "--draft", 7, "--repeat", 3)
+            self.assertGreater(drafted["accepted"], 0)
+            self.assertGreaterEqual(drafted["drafted"], drafted["accepted"])
+            self.assertEqual(drafted["seconds"], sorted(drafted["runs"])[1])
+            report(*args, "--temperature", 0.5, "--seed", 3)
+            self.assertEqual(bench(*args, "--draft", 8).returncode, 2)
+            self.assertEqual(bench("generate", 10_000, *args[2:]).returncode, 1)
+        self.assertEqual(bench("generate", 4, "-m", MODEL, "--file", "/no such file").returncode, 1)
 
     def test_repeated(self):
         for command in ("pp", 16), ("tg", 2), ("tg", 2, "--greedy"), ("batch", 2, "--sequences", 2), ("ttft", 5):

@@ -153,6 +153,19 @@ class Answers(unittest.TestCase):
         self.assertEqual(made["sampling"]["top_p"], 0.95)
         self.assertEqual(made["sampling"]["repeat_penalty"], 1)
         self.assertGreater(made["timings"]["tokens_per_second"], 0)
+        self.assertEqual(made["draft"], 7)
+
+    def test_drafts(self):
+        args = ("-p", "hello " * 20, "-n", "100", *GREEDY)
+        drafted, plain = answer(*args), answer(*args, "--draft", "0")
+        self.assertEqual(drafted["ids"], plain["ids"])
+        self.assertGreater(drafted["counts"]["accepted"], 0)
+        self.assertGreaterEqual(drafted["counts"]["drafted"], drafted["counts"]["accepted"])
+        self.assertEqual((plain["counts"]["drafted"], plain["counts"]["accepted"], plain["draft"]), (0, 0, 0))
+        stats = cli("-m", MODEL, *args, "--stats").stderr.decode()
+        self.assertIn(f"drafts    {drafted['counts']['drafted']} tokens,", stats)
+        for bad in ("8", "-1", "x"):
+            self.assertIn(b"expected a whole number from 0 to 7", cli("-m", MODEL, "--draft=" + bad).stderr)
 
     def test_the_seed_in_the_answer_repeats_it(self):
         first = answer("-p", "hello", "-n", "30", "--temp", "2")

@@ -288,6 +288,13 @@ class Generate(unittest.TestCase):
         self.assertEqual(text, with_bos)
         self.assertNotEqual(text, without)
 
+    def test_drafts_change_nothing(self):
+        request = {"ids": IDS * 5, "temperature": 0.5, "max_tokens": 50, "ignore_eos": True}
+        made = evaluate("generate", request, *({**request, "draft": n} for n in (0, 1, 7)))
+        self.assertEqual(made, [made[0]] * 4)
+        for bad in (8, -1, 0.5, "7"):
+            self.assertIn("draft: expected", evaluate("generate", {**request, "draft": bad})[0]["error"])
+
     def test_seeds(self):
         request = {"ids": IDS, "temperature": 2, "max_tokens": 20, "ignore_eos": True}
         one, again, two, big = evaluate(
