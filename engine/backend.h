@@ -20,6 +20,12 @@ namespace engine {
 
 class KvCache;
 
+// Passes over the head: bytes that they read, and that they would have read of the full one. Zeros where nobody
+// counts.
+struct HeadUse {
+  std::uint64_t n_read = 0, n_full = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -51,7 +57,8 @@ class Backend {
   static constexpr int kMostChoices = 8;
   // What op/sample.h draws among the k best tokens below n_ids of each of n_rows hidden rows, by draws[t],
   // where the backend samples itself: 1 <= n_rows <= kMostChoices, 1 <= k <= most_candidates(). Every row as
-  // if alone.
+  // if alone. Where it cannot tell without all logits, choices[t].token is kAskLogits.
+  static constexpr std::int32_t kAskLogits = -1;
   virtual Status choose(const float* /*hidden_rows*/, int /*n_rows*/, int /*k*/, int /*n_ids*/,
                         std::span<const op::Draw> /*draws*/, std::span<op::Choice> /*choices*/) {
     return Status(Code::internal, "this backend does not sample");
@@ -59,6 +66,7 @@ class Backend {
   virtual int most_candidates() const { return 0; }
   // Rows for which choose() takes least time a row.
   virtual int choices_at_once() const { return kMostChoices; }
+  virtual HeadUse head_use() const { return {}; }  // so far
 };
 
 }  // namespace engine

@@ -11,7 +11,8 @@
 
 namespace engine {
 
-// `config` and `pool` outlive it; `weights` are arranged for it.
-std::unique_ptr<Backend> make_cpu_backend(const Config& config, Weights weights, cpu::Pool& pool);
+// `config` and `pool` outlive it; `weights` are arranged for it. Errors: out_of_memory.
+Result<std::unique_ptr<Backend>> make_cpu_backend(const Config& config, Weights weights,
+                                                  cpu::Pool& pool, HeadMode head);
 
 }  // namespace engine

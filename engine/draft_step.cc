@@ -33,7 +33,12 @@ class Choices {
   Result<Token> next() {
     if (row_ == first_ + n_ready_) ENGINE_TRY(evaluate());
     const std::size_t row = row_++;
-    return by_backend_ ? chosen_by_backend(row) : chosen_from_logits(row);
+    if (!by_backend_) return chosen_from_logits(row, row - first_);
+    const op::Choice& choice = choices_[row - first_];
+    if (choice.non_finite != 0) return non_finite(position(row));
+    if (choice.token != Backend::kAskLogits) return choice.token;
+    ENGINE_TRY(evaluate_logits(row, 1));
+    return chosen_from_logits(row, 0);
   }
 
  private:
@@ -50,11 +55,14 @@ class Choices {
     const int at_once = by_backend_ ? model_.backend->choices_at_once() : Backend::kMostHeadRows;
     first_ = row_;
     n_ready_ = std::min(inputs_.size() - first_, static_cast<std::size_t>(at_once));
-    const float* const hidden = hidden_ + first_ * static_cast<std::size_t>(model_.config.d_model);
-    return by_backend_ ? evaluate_by_backend(hidden) : evaluate_logits(hidden);
+    return by_backend_ ? evaluate_by_backend() : evaluate_logits(first_, n_ready_);
   }
 
-  Status evaluate_by_backend(const float* hidden) {
+  const float* hidden(std::size_t row) const {
+    return hidden_ + row * static_cast<std::size_t>(model_.config.d_model);
+  }
+
+  Status evaluate_by_backend() {
     std::array<op::Draw, Backend::kMostChoices> draws;
     int k = 0;
     for (std::size_t t = 0; t < n_ready_; ++t) {
@@ -62,32 +70,28 @@ class Choices {
       k = of_row->k;
       draws[t] = of_row->draw;
     }
-    return model_.backend->choose(hidden, static_cast<int>(n_ready_), k, model_.vocab.size(),
-                                  std::span(draws).first(n_ready_),
+    return model_.backend->choose(hidden(first_), static_cast<int>(n_ready_), k,
+                                  model_.vocab.size(), std::span(draws).first(n_ready_),
                                   std::span(choices_).first(n_ready_));
   }
 
-  Status evaluate_logits(const float* hidden) {
+  // Logits of n_rows rows from `row` on.
+  Status evaluate_logits(std::size_t row, std::size_t n_rows) {
     std::vector<float>& logits = model_.workspace->logits;
-    const std::size_t n = n_ready_ * static_cast<std::size_t>(model_.config.n_vocab);
+    const std::size_t n = n_rows * static_cast<std::size_t>(model_.config.n_vocab);
     if (logits.size() < n) logits.resize(n);
     ENGINE_ASSIGN(const int bad,
-                  model_.run_head(hidden, static_cast<int>(n_ready_), logits.data()));
+                  model_.run_head(hidden(row), static_cast<int>(n_rows), logits.data()));
     n_finite_ = static_cast<std::size_t>(bad);
     return {};
   }
 
-  Result<Token> chosen_by_backend(std::size_t row) const {
-    const op::Choice& choice = choices_[row - first_];
-    if (choice.non_finite != 0) return non_finite(position(row));
-    return choice.token;
-  }
-
-  Result<Token> chosen_from_logits(std::size_t row) const {
-    if (row - first_ >= n_finite_) return non_finite(position(row));
+  // By the logits that lie at place `at` among those that were computed together.
+  Result<Token> chosen_from_logits(std::size_t row, std::size_t at) const {
+    if (at >= n_finite_) return non_finite(position(row));
     const auto n_vocab = static_cast<std::size_t>(model_.config.n_vocab);
     const std::span<const float> logits =
-        std::span(model_.workspace->logits).subspan((row - first_) * n_vocab, n_vocab);
+        std::span(model_.workspace->logits).subspan(at * n_vocab, n_vocab);
     std::vector<Token> history = session_.tokens;  // little beside the logits
     history.insert(history.end(), inputs_.begin(),
                    inputs_.begin() + static_cast<std::ptrdiff_t>(row + 1));
@@ -103,7 +107,7 @@ class Choices {
   std::size_t row_ = 0;                  // the next one
   std::size_t first_ = 0, n_ready_ = 0;  // the rows that the head has been run over
   std::array<op::Choice, Backend::kMostChoices> choices_ = {};  // [n_ready_], if by_backend_
-  std::size_t n_finite_ = 0;  // of the logits, [n_ready_, n_vocab], else
+  std::size_t n_finite_ = 0;  // rows of the logits computed last, from the first one on
 };
 
 bool is_of_device(const Status& status) {

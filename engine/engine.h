@@ -45,6 +45,14 @@ using ProgressFn = std::function<bool(double share)>;
 // it is built in. Thousands of times slower than either: for tests.
 enum class Device { automatic, cpu, cuda, simt };
 
+// How the CPU finds the most likely tokens, where a choice needs no more than 64 of them and no penalties. The
+// tokens are always the same.
+enum class HeadMode {
+  screened,  // reads about half of the output matrix: what cannot be among them is ruled out by bounds
+  full,      // computes all logits
+  check,     // both; an internal error if they differ. Slow: for tests
+};
+
 struct ModelOptions {
   // automatic: a card if the build can use one and it has room for the model, else the CPU; the log says
   // why.
@@ -59,6 +67,7 @@ struct ModelOptions {
   // file's context length need, but at most half of what is free beside the weights. The CPU takes
   // memory as sequences grow.
   std::size_t kv_bytes = 0;
+  HeadMode head = HeadMode::screened;
   bool check_tensors = false;  // read all weights for NaN and infinity at load (VALUE)
   ProgressFn progress = {};
   LogSink log = {};
@@ -255,11 +264,14 @@ struct Generated {
   std::vector<Token> ids;  // every token chosen, the ending one included only under ignore_eos
   std::string text;        // valid UTF-8, without the stop string
   FinishReason finish_reason = FinishReason::stop;
-  std::string stop_string;         // the one that matched, if any
-  int n_prompt = 0;                // prompt tokens
-  int n_cached = 0;                // of which the session already held
-  int n_drafted = 0;               // tokens guessed by GenerateOptions::n_draft
-  int n_accepted = 0;              // of which the model chose, too
+  std::string stop_string;  // the one that matched, if any
+  int n_prompt = 0;         // prompt tokens
+  int n_cached = 0;         // of which the session already held
+  int n_drafted = 0;        // tokens guessed by GenerateOptions::n_draft
+  int n_accepted = 0;       // of which the model chose, too
+  // Bytes read of the output matrix, as a share of what all logits of every step would have needed: 1 where a
+  // card does the work.
+  double head_share = 1;
   double prompt_seconds = 0;       // evaluating the prompt
   double first_token_seconds = 0;  // from the call to the first token chosen
   double total_seconds = 0;

@@ -71,6 +71,7 @@ class Generation {
         ENGINE_TRY(finish_if_cancelled(step()));
     }
     show_rest();
+    result_.head_share = head_share();
     result_.total_seconds = seconds_since(start_);
     return std::move(result_);
   }
@@ -159,6 +160,13 @@ class Generation {
                     n_max_ - result_.ids.size() - 1);
   }
 
+  double head_share() const {
+    const HeadUse now = SessionAccess::head_use(session_);
+    const std::uint64_t n_full = now.n_full - head_use_.n_full;
+    if (n_full == 0) return 1;
+    return static_cast<double>(now.n_read - head_use_.n_read) / static_cast<double>(n_full);
+  }
+
   void show(Token token, std::string_view piece) {
     const std::string text = stops_.push(piece);
     result_.text += text;
@@ -188,7 +196,8 @@ class Generation {
   StopMatcher stops_;
   const Clock::time_point start_ = Clock::now();
   const std::uint32_t n_cancels_ = SessionAccess::n_cancels(session_);
-  std::size_t n_max_ = 0;  // tokens of the answer
+  const HeadUse head_use_ = SessionAccess::head_use(session_);  // before
+  std::size_t n_max_ = 0;                                       // tokens of the answer
   NgramDraft draft_;
   DraftBudget budget_;
   std::vector<Token> chosen_;  // by the last step

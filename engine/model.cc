@@ -138,7 +138,7 @@ Result<std::unique_ptr<Backend>> load_backend(const Config& config, const gguf::
 #endif
   }
   ENGINE_ASSIGN(Weights weights, Weights::load(file, table, pool, load_options));
-  return make_cpu_backend(config, std::move(weights), pool);
+  return make_cpu_backend(config, std::move(weights), pool, options.head);
 }
 
 }  // namespace

@@ -219,22 +219,12 @@ std::uint64_t total_weight(std::span<const Candidate> candidates) {
   return sum;
 }
 
-// A share of at most 1 as mantissa * 2^-shift, exactly: mantissa < 2^24.
-struct Share {
-  std::uint32_t mantissa;
-  int shift;
-};
-Share integer_share(float share) {
-  int exponent = 0;
-  const float fraction = std::frexp(share, &exponent);  // share = fraction * 2^exponent
-  return {static_cast<std::uint32_t>(fraction * 0x1p24f), 24 - exponent};
-}
-
-// ceil(share * sum).
-std::uint64_t share_of(float share, std::uint64_t sum) {
-  const auto [mantissa, shift] = integer_share(share);
-  if (shift >= 100) return sum > 0 && share > 0 ? 1 : 0;  // the product is below 2^90
-  return static_cast<std::uint64_t>((Wide{mantissa} * sum + (Wide{1} << shift) - 1) >> shift);
+// ceil(top_p * sum), at least 1: the most likely token always stays.
+std::uint64_t mass_of_top_p(const op::Draw& draw, std::uint64_t sum) {
+  if (draw.top_p_shift >= 100) return 1;  // the product is below 2^90
+  const Wide rounded_up = (Wide{1} << draw.top_p_shift) - 1;
+  const Wide mass = (Wide{draw.top_p_mantissa} * sum + rounded_up) >> draw.top_p_shift;
+  return std::max<std::uint64_t>(static_cast<std::uint64_t>(mass), 1);
 }
 
 // The shortest list of heaviest candidates with at least `mass`, 0 < mass <= their total weight.
@@ -258,23 +248,20 @@ Cut top_mass_cut(std::span<const Candidate> candidates, std::uint64_t mass) {
   return {value, (mass + integer(value) - 1) / integer(value)};
 }
 
-void keep_top_p(std::vector<Candidate>& candidates, float top_p) {
-  if (top_p >= 1) return;
-  const std::uint64_t mass = share_of(top_p, total_weight(candidates));
-  // The most likely token always stays.
-  Cut cut = top_mass_cut(candidates, std::max<std::uint64_t>(mass, 1));
+void keep_top_p(std::vector<Candidate>& candidates, const op::Draw& draw) {
+  const bool all = draw.top_p_shift < 24 && draw.top_p_mantissa >> draw.top_p_shift != 0;
+  if (all) return;
+  Cut cut = top_mass_cut(candidates, mass_of_top_p(draw, total_weight(candidates)));
   keep_if(candidates, [&](const Candidate& c) { return cut.keeps(c.value); });
 }
 
-std::uint64_t min_weight(float min_p) { return integer(min_p * kWeightOne); }
-
-void keep_min_p(std::vector<Candidate>& candidates, float min_p) {
-  const auto least = static_cast<float>(min_weight(min_p));
+void keep_min_p(std::vector<Candidate>& candidates, const op::Draw& draw) {
+  const auto least = static_cast<float>(draw.min_weight);
   keep_if(candidates, [&](const Candidate& c) { return c.value >= least; });
 }
 
 // `bits` is uniform over 64 bits.
-Token draw(std::span<const Candidate> candidates, std::uint64_t bits) {
+Token draw_one(std::span<const Candidate> candidates, std::uint64_t bits) {
   const auto mark = static_cast<std::uint64_t>((Wide{bits} * total_weight(candidates)) >> 64);
   std::uint64_t running = 0;
   for (const Candidate& c : candidates) {
@@ -288,16 +275,32 @@ bool is_greedy(const SamplerOptions& options) {
   return options.temperature <= kGreedyTemperature || options.top_k == 1;
 }
 
+op::Draw draw_of(const SamplerOptions& options, std::uint64_t index) {
+  int exponent = 0;
+  const float fraction = std::frexp(options.top_p, &exponent);  // top_p = fraction * 2^exponent
+  return {.temperature = std::max(options.temperature, kGreedyTemperature),
+          .top_p_mantissa = static_cast<std::uint32_t>(fraction * 0x1p24f),
+          .top_p_shift = 24 - exponent,
+          .min_weight = integer(options.min_p * kWeightOne),
+          .bits = op::philox_bits(options.seed, index)};
+}
+
+// What top-k has kept, in ascending id; `max` is the highest logit.
+Token draw_among(std::vector<Candidate> candidates, float max, const op::Draw& draw,
+                 cpu::Pool& pool) {
+  weigh(candidates, max, draw.temperature, pool);
+  keep_top_p(candidates, draw);
+  keep_min_p(candidates, draw);
+  return draw_one(candidates, draw.bits);
+}
+
 Result<Token> sample_penalised(std::span<const float> logits, const SamplerOptions& options,
                                std::uint64_t index, cpu::Pool& pool) {
   const BlockMaxima blocks = block_maxima(logits, pool);
   ENGINE_ASSIGN(const Token best, best_token(blocks));
   if (is_greedy(options)) return best;
-  std::vector<Candidate> candidates = keep_top_k(blocks, options.top_k);
-  weigh(candidates, logits[static_cast<std::size_t>(best)], options.temperature, pool);
-  keep_top_p(candidates, options.top_p);
-  keep_min_p(candidates, options.min_p);
-  return draw(candidates, op::philox_bits(options.seed, index));
+  return draw_among(keep_top_k(blocks, options.top_k), logits[static_cast<std::size_t>(best)],
+                    draw_of(options, index), pool);
 }
 
 }  // namespace
@@ -337,10 +340,18 @@ std::optional<Candidates> candidates_of(const SamplerOptions& options, std::uint
                                         int most) {
   const int k = is_greedy(options) ? 1 : options.top_k;
   if (has_penalties(options) || k == 0 || k > most) return {};
-  const auto [mantissa, shift] = integer_share(options.top_p);
-  return Candidates{k,
-                    {std::max(options.temperature, kGreedyTemperature), mantissa, shift,
-                     min_weight(options.min_p), op::philox_bits(options.seed, index)}};
+  return Candidates{k, draw_of(options, index)};
+}
+
+Token draw_among(std::span<const std::int32_t> ids, std::span<const float> values,
+                 const op::Draw& draw, cpu::Pool& pool) {
+  if (ids.size() == 1) return ids[0];
+  std::vector<Candidate> candidates;
+  candidates.reserve(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) candidates.push_back({values[i], ids[i]});
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  return draw_among(std::move(candidates), values[0], draw, pool);
 }
 
 }  // namespace engine

@@ -36,5 +36,8 @@ struct Candidates {
 // `most` best candidates, or penalties.
 std::optional<Candidates> candidates_of(const SamplerOptions& options, std::uint64_t index,
                                         int most);
+// The token drawn among the k best logits, best first. Call it within a job of the pool.
+Token draw_among(std::span<const std::int32_t> ids, std::span<const float> values,
+                 const op::Draw& draw, cpu::Pool& pool);
 
 }  // namespace engine

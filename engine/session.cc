@@ -158,18 +158,18 @@ Result<Token> Session::Impl::sample(const SamplerOptions& options) {
       token = choose(hidden(), *candidates, n_past() - 1);
       return token.status();
     }));
-  } else {
-    ENGINE_TRY(compute_logits());
-    ENGINE_TRY(on_pool([&]() -> Status {
-      token = engine::sample(logits, tokens, options, static_cast<std::uint64_t>(n_past()),
-                             *shared.pool);
-      return token.status();
-    }));
+    if (*token != Backend::kAskLogits) return token;
   }
+  ENGINE_TRY(compute_logits());
+  ENGINE_TRY(on_pool([&]() -> Status {
+    token =
+        engine::sample(logits, tokens, options, static_cast<std::uint64_t>(n_past()), *shared.pool);
+    return token.status();
+  }));
   return token;
 }
 
-// The backend's choice after the hidden row at `position`. On the model's threads.
+// The backend's choice after the hidden row at `position`, or kAskLogits. On the model's threads.
 Result<Token> Session::Impl::choose(const float* hidden_row, const Candidates& candidates,
                                     int position) {
   op::Choice choice = {};
@@ -283,6 +283,7 @@ void Session::cancel() noexcept { impl_->n_cancels.fetch_add(1); }
 std::uint32_t SessionAccess::n_cancels(const Session& session) noexcept {
   return session.impl_->n_cancels.load();
 }
+HeadUse SessionAccess::head_use(const Session& session) noexcept { return session.impl_->head_use; }
 int SessionAccess::n_chunk(const Session& session) noexcept { return session.impl_->n_chunk; }
 
 }  // namespace engine

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/backend.h"
 #include "engine/engine.h"
 
 namespace engine {
@@ -24,6 +25,7 @@ struct SessionAccess {
   // Session::decode({token}) without a pass, after one that had it in its draft and chose it; false, and
   // nothing else, if the session has been used otherwise since.
   static Result<bool> advance(Session& session, Token token);
+  static HeadUse head_use(const Session& session) noexcept;
   // Tokens that are evaluated at a time.
   static int n_chunk(const Session& session) noexcept;
 };

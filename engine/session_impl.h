@@ -39,6 +39,7 @@ struct Session::Impl {
   std::vector<Token> ahead;
   Slab hidden_memory;         // of `hidden`, from the first evaluation on
   bool hidden_valid = false;  // not after a rewind, nor while there are tokens `ahead`
+  HeadUse head_use;           // of this session's work
   std::vector<float> logits;  // [n_vocab] of the last token, if logits_valid
   bool logits_valid = false;
   Status broken;  // the device's error that left this session's cache in an unknown state
@@ -95,7 +96,11 @@ struct Session::Impl {
   Status on_pool(const Fn& fn) {
     Status status;
     const auto run = [&] {
+      const HeadUse before = shared.backend->head_use();
       status = no_throw(fn);
+      const HeadUse after = shared.backend->head_use();
+      head_use.n_read += after.n_read - before.n_read;
+      head_use.n_full += after.n_full - before.n_full;
       if (status.ok()) return;
       if (Status pending = shared.backend->wait(); !pending.ok()) status = std::move(pending);
     };

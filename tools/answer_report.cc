@@ -63,6 +63,7 @@ void print_json(const Speaker& speaker, std::span<const Token> prompt, const Gen
                {"seed", speaker.sampler.seed},
                {"max_tokens", speaker.generate.max_tokens},
                {"draft", speaker.generate.n_draft},
+               {"head_share", answer.head_share},
                {"context", speaker.session.n_ctx()},
                {"model", {{"name", info.name}, {"types", info.types}, {"backend", info.backend}}}};
   if (!answer.stop_string.empty()) json["stop_string"] = answer.stop_string;
@@ -80,6 +81,7 @@ void print_stats(const Speaker& speaker, const Generated& answer) {
                "answer    %zu tokens; first after %.3f s, then %.1f tokens/s; ended by %s\n",
                answer.ids.size(), answer.first_token_seconds, answer_speed(answer),
                std::string(name(answer.finish_reason)).c_str());
+  std::fprintf(stderr, "head      %.1f %% of the full one's bytes read\n", 100 * answer.head_share);
   std::fprintf(stderr, "drafts    %d tokens, %d of them accepted; at most %d at a time\n",
                answer.n_drafted, answer.n_accepted, speaker.generate.n_draft);
   std::fprintf(stderr,

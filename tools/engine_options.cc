@@ -39,6 +39,18 @@ void set_session_and_model(CLI::App& app, EngineOptions& options) {
   app.add_option("--threads", options.model.n_threads, "CPU threads; 0: as many as there are cores")
       ->check(whole_number(0))
       ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--head",
+         [&](const std::string& name) {
+           options.model.head = name == "full"    ? HeadMode::full
+                                : name == "check" ? HeadMode::check
+                                                  : HeadMode::screened;
+         },
+         "How the CPU finds the most likely tokens, which are always the same: screened reads half "
+         "of "
+         "the output matrix, full all of it, check does both and compares")
+      ->check(CLI::IsMember({"screened", "full", "check"}))
+      ->default_str("screened");
   app.add_option("--ctx", options.session.n_ctx,
                  "Longest prompt and answer, in tokens; 0: what the file allows")
       ->check(whole_number(0))

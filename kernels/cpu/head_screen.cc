@@ -263,8 +263,8 @@ void head_screen(const op::HeadScreenArgs& a, Pool& pool) {
                       [&](int begin, int end) { pool.leaf().head_screen(job, begin, end); });
   }
   // 3 results
+  *a.n_evaluated = found[0].n_evaluated();
   for (int t = 0; t < a.n_t; ++t) {
-    a.n_evaluated[t] = found[t].n_evaluated();
     a.is_known[t] = is_possible && !found[t].given_up ? 1 : 0;
     if (a.is_known[t] == 0) continue;
     for (int i = 0; i < a.k; ++i) {

@@ -83,6 +83,7 @@ typename S::F row_bound(const Group<Q8_0SplitPlanes>& group, int n_blocks, int v
   I low_most = S::seti(0), high_most = S::seti(0);  // 4 ||.||^2
   typename S::F zero = S::set(0.0f);
   for (int b = 0; b < n_blocks; ++b) {
+    if (v == 0) prefetch_ahead(group, n_blocks, b);
     I low[4], low_sum = S::seti(0), high_sum = S::seti(0);
     S::load_words(group.row_low(S::kLanes * v) + b * kRowLowBytes,
                   static_cast<std::ptrdiff_t>(group.row_low_bytes), low);
@@ -126,7 +127,13 @@ void row_projections(const op::ScreenProjectionsArgs& a, const Group<Q8_0SplitPl
   using I = typename S::I;
   const op::MatmulArgs directions = {a.w, nullptr, a.directions, nullptr, op::kScreenDirections};
   for (auto& sum : p) sum = S::set(0.0f);
-  for (int b = 0; b < a.w.n_in / op::kBlock; ++b) {
+  const int n_blocks = a.w.n_in / op::kBlock;
+  for (int b = 0; b < n_blocks; ++b) {
+    if (v == 0) {
+      prefetch_low(group, b);
+      prefetch<kFirstLevel>(group.block_scales(b), Group<Q8_0SplitPlanes>::bytes(n_blocks),
+                            Q8_0SplitPlanes::kScaleBytes);
+    }
     ColumnBlock x[op::kScreenDirections];
     I low[4], sums[op::kScreenDirections];
     for (int k = 0; k < op::kScreenDirections; ++k) {

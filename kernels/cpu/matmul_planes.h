@@ -30,11 +30,16 @@ template <class Format>
   prefetch<kFirstLevel>(group.head(b), group_bytes, Format::kHeadBytes);
 }
 
-// The same with the low nibbles, where they lie apart.
+// The same of low nibbles that lie apart.
 template <class Format>
-[[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int n_blocks, int b) {
+[[gnu::always_inline]] inline void prefetch_low(const Group<Format>& group, int b) {
   prefetch<kFirstLevel>(group.low, static_cast<std::size_t>(b) * Format::kLowBytes + kAheadBytes,
                         Format::kLowBytes);
+}
+
+template <class Format>
+[[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int n_blocks, int b) {
+  prefetch_low(group, b);
   prefetch_groups(group, n_blocks, b);
 }
 

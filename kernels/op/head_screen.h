@@ -85,13 +85,14 @@ struct ScreenProjectionsArgs {
 struct HeadScreenArgs {
   Matrix w;
   HeadScreenTable table;
-  QuantizedRows x;            // [n_t, n_in]
-  std::int32_t* ids;          // [n_t, k]
-  float* values;              // [n_t, k]
-  std::int32_t* is_known;     // [n_t]
-  std::int32_t* n_evaluated;  // [n_t] rows of w; which rows those are depends on the order of work
-  std::byte* scratch;         // head_screen_scratch_bytes(), aligned to 64
-  float* upper = nullptr;     // [n_t, n_out] the bounds, for tests; or null
+  QuantizedRows x;         // [n_t, n_in]
+  std::int32_t* ids;       // [n_t, k]
+  float* values;           // [n_t, k]
+  std::int32_t* is_known;  // [n_t]
+  std::int32_t*
+      n_evaluated;     // one number: rows of w, each with all columns; threads decide which ones
+  std::byte* scratch;  // head_screen_scratch_bytes(), aligned to 64
+  float* upper = nullptr;  // [n_t, n_out] the bounds, for tests; or null
   int n_t, n_ids, k;
   int most_evaluated;
 };
