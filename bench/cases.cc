@@ -8,6 +8,7 @@
 #include "tests/support/ops/attention_op.h"
 #include "tests/support/ops/embedding_op.h"
 #include "tests/support/ops/geglu_op.h"
+#include "tests/support/ops/head_screen_op.h"
 #include "tests/support/ops/kv_write_op.h"
 #include "tests/support/ops/logsumexp_op.h"
 #include "tests/support/ops/matmul_op.h"
@@ -159,6 +160,16 @@ void add_row_ops(Cases& cases, int rows) {
                                 .n_t = rows});
 }
 
+// With weights of all bits at random about as many rows survive as of the model's: what a row's bound leaves
+// open, compared with the spread of the logits, is alike.
+void add_head_screens(Cases& cases) {
+  for (const int k : {1, 64})
+    for (const int rows : {1, 4, 8})
+      cases.add<test::HeadScreenOp>(
+          "head_screen/Q8_0_" + dims(kWidth, kVocab) + "_top" + std::to_string(k), rows,
+          Source::memory, {.n_out = kVocab, .n_in = kWidth, .n_t = rows, .k = k});
+}
+
 void add_logit_ops(Cases& cases) {
   const std::string vocab = std::to_string(kVocab);
   for (const int rows : {1, 16})
@@ -172,6 +183,7 @@ void add_logit_ops(Cases& cases) {
 std::vector<Case> all_cases() {
   Cases cases;
   add_matmuls(cases);
+  add_head_screens(cases);
   add_attentions(cases);
   for (const int rows : {1, 16, kPromptRows}) add_row_ops(cases, rows);
   add_logit_ops(cases);

@@ -54,6 +54,7 @@ struct Options {
   int n_draft = 0;
   SamplerOptions sampler = {.temperature = 0};
   Device device = Device::automatic;
+  HeadMode head = HeadMode::screened;
 };
 
 double seconds_since(Clock::time_point start) {
@@ -153,8 +154,9 @@ Result<Generated> generate_once(const Model& model, const Options& options,
 // --- commands: each fills in what it measured ---------------------------------------------------
 
 Result<Model> load(const Options& options) {
-  return Model::load(std::filesystem::path(options.model_path),
-                     {.device = options.device, .n_threads = options.n_threads});
+  return Model::load(
+      std::filesystem::path(options.model_path),
+      {.device = options.device, .n_threads = options.n_threads, .head = options.head});
 }
 
 // A load with the figures that go with every measurement.
@@ -244,6 +246,7 @@ Status run_generate(const Options& options, Json& report) {
                   return answer.total_seconds - answer.first_token_seconds;
                 }));
   report["prompt_tokens"] = prompt.size();
+  report["head_share"] = answer.head_share;
   report["draft"] = options.n_draft;
   report["drafted"] = answer.n_drafted;
   report["accepted"] = answer.n_accepted;
@@ -295,6 +298,11 @@ struct Program {
     sub->add_option("-m,--model", options.model_path, "a GGUF file")->required();
     sub->add_option("N", options.n, n_text)->required()->check(CLI::Range(1, kMostTokens));
     sub->add_flag("!--no-warmup", options.warm_up, "measure the first run");
+    sub->add_option("--head", options.head, "screened, full or check, where tokens are chosen")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, HeadMode>{{"screened", HeadMode::screened},
+                                            {"full", HeadMode::full},
+                                            {"check", HeadMode::check}}));
     sub->add_option("--device", options.device, "auto, cpu, cuda, or simt where it is built in")
         ->transform(
             CLI::CheckedTransformer(std::map<std::string, Device>{{"auto", Device::automatic},

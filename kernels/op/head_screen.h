@@ -99,6 +99,10 @@ struct HeadScreenArgs {
 
 }  // namespace engine::op
 
+namespace engine::ref {
+// w in Layout::rows, tables but the directions unused, all `upper` asked for. Logits in double; y = x.
+void head_screen(const op::HeadScreenArgs&);
+}  // namespace engine::ref
 namespace engine::cpu {
 class Pool;
 void screen_bounds(const op::ScreenBoundsArgs&, Pool&);
