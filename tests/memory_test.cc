@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/session_access.h"
 #include "tests/support/heap_meter.h"
 #include "tests/support/sessions.h"
 #include "tests/support/tiny_model.h"
@@ -81,6 +82,32 @@ TEST(Memory, AFailedAllocationInABatchChangesNoSession) {
     EXPECT_EQ(logits_of(b), before[1]) << n;
   }
   EXPECT_GT(n, 3);
+}
+
+// A step with a draft that reaches into the next page. Memory that only the draft lacks is no error.
+TEST(Memory, AfterAFailedAllocationOfAStepItsTokenIsHeldOrNot) {
+  const std::vector<Token> tokens = some_tokens(61), draft = some_tokens(7);
+  const SamplerOptions greedy = {.temperature = 0};
+  int n = 0, n_failed = 0;
+  for (bool failed = true; failed; ++n) {
+    Session session = session_of(model(), std::span(tokens).first(60));
+    Result<std::vector<Token>> chosen = std::vector<Token>();
+    {
+      const test::FailingHeap heap(n);
+      chosen = SessionAccess::decode_and_sample(session, tokens.back(), draft, greedy);
+      failed = heap.has_failed();
+    }
+    n_failed += chosen ? 0 : 1;
+    EXPECT_EQ(chosen.status().code(), chosen ? Code::ok : Code::out_of_memory) << n;
+    const auto held = static_cast<std::size_t>(session.n_past());
+    EXPECT_TRUE(held == 61 || (held == 60 && !chosen)) << held;
+    Session fresh = session_of(model(), std::span(tokens).first(held));
+    EXPECT_EQ(logits_of(session), logits_of(fresh)) << "allocation " << n << " failed";
+    if (chosen) {
+      EXPECT_EQ(chosen->front(), fresh.sample(greedy).value()) << n;
+    }
+  }
+  EXPECT_GT(n_failed, 3);
 }
 
 }  // namespace
