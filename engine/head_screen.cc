@@ -40,9 +40,8 @@ HeadScreen::Arrays HeadScreen::place(const op::Matrix& head, std::byte* memory,
   arrays.bounds = placer.take<std::uint16_t>(rows);
   arrays.projections = placer.take<std::uint8_t>(rows * op::kScreenDirections);
   arrays.steps = placer.take<float>(n_groups(head));
-  arrays.directions = {placer.take<std::int16_t>(n), placer.take<float>(n / op::kBlock),
-                       placer.take<std::int32_t>(n / op::kSubSum),
-                       placer.take<std::int32_t>(n / op::kSubSum)};
+  arrays.directions = {placer.take<std::int8_t>(n), placer.take<float>(n / op::kBlock),
+                       placer.take<float>(n / op::kBlock)};
   arrays.state = placer.take<float>(n_in);
   arrays.scratch =
       placer.take<std::byte>(cpu::head_screen_scratch_bytes(head.n_in, op::kMostScreenRows));
@@ -123,8 +122,9 @@ void HeadScreen::learn(const op::QuantizedRows& x, int n_rows, cpu::Pool& pool) 
     directions_.add({arrays_.state, static_cast<std::size_t>(n_in)});
   }
   if (!directions_.update()) return;
-  cpu::quantize({directions_.get().data(), arrays_.directions, op::kScreenDirections, n_in}, pool);
-  cpu::screen_projections({head_, arrays_.directions, arrays_.projections, arrays_.steps}, pool);
+  cpu::screen_projections(
+      {head_, directions_.get().data(), arrays_.directions, arrays_.projections, arrays_.steps},
+      pool);
 }
 
 }  // namespace engine

@@ -46,11 +46,11 @@ class HeadScreen {
   op::Matrix head_;
   HugeBuffer memory_;  // of the arrays of `arrays_`
   struct Arrays {
-    std::uint16_t* bounds;         // [n_groups, 16]
-    std::uint8_t* projections;     // [n_groups, 16, 4]
-    float* steps;                  // [n_groups]
-    op::QuantizedRows directions;  // [4, n_in]
-    float* state;                  // [n_in]
+    std::uint16_t* bounds;      // [n_groups, 16]
+    std::uint8_t* projections;  // [n_groups, 16, 4]
+    float* steps;               // [n_groups]
+    op::ScreenDirections directions;
+    float* state;  // [n_in]
     std::byte* scratch;
   };
   static Arrays place(const op::Matrix& head, std::byte* memory, std::size_t& n_bytes);

@@ -95,7 +95,7 @@ double MainDirections::share_held() const {
 }
 
 bool MainDirections::update() {
-  constexpr double kEnough = 0.75;  // of what directions made for the last vectors would hold
+  constexpr double kEnough = 0.6;  // of what directions made for the last vectors would hold
   if (n_seen_ < due_) return false;
   due_ = (n_seen_ / kVectors + 1) * kVectors;
 

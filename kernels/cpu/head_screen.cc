@@ -106,8 +106,9 @@ class ColumnMaker {
   }
 
   double direction(int k, int b, int i) const {
-    const op::QuantizedRows v = row(table_.directions, k);
-    return static_cast<double>(v.scale[b]) * v.q[at(b, i)];
+    const op::ScreenDirections& v = table_.directions;
+    const int block = k * n_blocks_ + b;
+    return static_cast<double>(v.scale[block]) * v.q[block * op::kBlock + i];
   }
 
   // c_k, as integers, and z.
@@ -238,6 +239,20 @@ void screen_bounds(const op::ScreenBoundsArgs& a, Pool& pool) {
 }
 
 void screen_projections(const op::ScreenProjectionsArgs& a, Pool& pool) {
+  for (int block = 0; block < kDirections * (a.w.n_in / op::kBlock); ++block) {
+    const float* const v = a.directions + block * op::kBlock;
+    float amax = 0;
+    for (int i = 0; i < op::kBlock; ++i) amax = std::max(amax, std::abs(v[i]));
+    const float scale = amax > 1e-30f ? amax / 127 : 0;
+    int sum = 0;
+    for (int i = 0; i < op::kBlock; ++i) {
+      const int q = scale > 0 ? static_cast<int>(std::lrint(v[i] / scale)) : 0;
+      a.rounded.q[block * op::kBlock + i] = static_cast<std::int8_t>(q);
+      sum += q;
+    }
+    a.rounded.scale[block] = scale;
+    a.rounded.centre[block] = -7.5f * static_cast<float>(sum);
+  }
   pool.parallel_for(n_groups(a.w), 1,
                     [&](int begin, int end) { pool.leaf().screen_projections(a, begin, end); });
 }

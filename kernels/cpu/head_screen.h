@@ -63,6 +63,10 @@ struct ScreenJob {
   bool all_given_up() const;
 };
 
+// Vectors of rows that share what is loaded of columns or directions.
+template <class S>
+inline constexpr int kScreenVectors = std::min(2, kGroup / S::kLanes);
+
 // The 16-bit halves of the nibbles in a word of pair m: of quad 2m its columns 0 and 2, 1 and 3, then of quad
 // 2m + 1.
 template <class S, class Fn>
@@ -120,38 +124,48 @@ void screen_bounds_groups(const op::ScreenBoundsArgs& a, int begin, int end) {
   }
 }
 
-// p_k of the rows of vector v.
+// p_k of the rows of kScreenVectors vectors from v on.
 template <class S>
 void row_projections(const op::ScreenProjectionsArgs& a, const Group<Q8_0SplitPlanes>& group, int v,
-                     typename S::F (&p)[op::kScreenDirections]) {
+                     typename S::F (&p)[kScreenVectors<S>][op::kScreenDirections]) {
   using I = typename S::I;
-  const op::MatmulArgs directions = {a.w, nullptr, a.directions, nullptr, op::kScreenDirections};
-  for (auto& sum : p) sum = S::set(0.0f);
-  const int n_blocks = a.w.n_in / op::kBlock;
+  constexpr int n = op::kScreenDirections, kVectors = kScreenVectors<S>;
+  const int n_in = a.w.n_in, n_blocks = n_in / op::kBlock;
+  const I mask = S::seti(0x0F0F0F0F);
+  for (auto& vector : p)
+    for (auto& sum : vector) sum = S::set(0.0f);
   for (int b = 0; b < n_blocks; ++b) {
     if (v == 0) {
       prefetch_low(group, b);
       prefetch<kFirstLevel>(group.block_scales(b), Group<Q8_0SplitPlanes>::bytes(n_blocks),
                             Q8_0SplitPlanes::kScaleBytes);
     }
-    ColumnBlock x[op::kScreenDirections];
-    I low[4], sums[op::kScreenDirections];
-    for (int k = 0; k < op::kScreenDirections; ++k) {
-      x[k] = column_block(directions, k, b);
-      sums[k] = S::seti(0);
+    I low[kVectors][4], sums[kVectors][n];
+    for (int i = 0; i < kVectors; ++i) {
+      S::load_words(group.row_low(S::kLanes * (v + i)) + b * kRowLowBytes,
+                    static_cast<std::ptrdiff_t>(group.row_low_bytes), low[i]);
+      for (int k = 0; k < n; ++k) sums[i][k] = S::seti(0);
     }
-    S::load_words(group.row_low(S::kLanes * v) + b * kRowLowBytes,
-                  static_cast<std::ptrdiff_t>(group.row_low_bytes), low);
+#pragma GCC unroll 4
     for (int m = 0; m < 4; ++m)
-      for_nibble_halves<S>(m, low[m], [&](int pair, I l) {
-        for (int k = 0; k < op::kScreenDirections; ++k)
-          sums[k] = S::dot2(sums[k], l, S::seti(x[k].pair(pair)));
-      });
-    const typename S::F d = load_scales<S, Q8_0SplitPlanes>(group, b, v).d;
-    for (int k = 0; k < op::kScreenDirections; ++k) {
-      const float centre = -7.5f * static_cast<float>(x[k].sum16[0] + x[k].sum16[1]);
-      const typename S::F sum = S::add(S::to_float(sums[k]), S::set(centre));
-      p[k] = S::fma(S::mul(sum, S::set(x[k].scale)), d, p[k]);
+#pragma GCC unroll 4
+      for (int k = 0; k < n; ++k) {
+        std::int32_t quads[2];
+        std::memcpy(quads, a.rounded.q + k * n_in + b * op::kBlock + 8 * m, sizeof quads);
+        const I even = S::seti(quads[0]), odd = S::seti(quads[1]);
+        for (int i = 0; i < kVectors; ++i) {
+          sums[i][k] = S::nibble_dot(sums[i][k], S::andi(low[i][m], mask), even);
+          sums[i][k] = S::nibble_dot(sums[i][k], S::andi(S::template shr<4>(low[i][m]), mask), odd);
+        }
+      }
+    for (int i = 0; i < kVectors; ++i) {
+      const typename S::F d = load_scales<S, Q8_0SplitPlanes>(group, b, v + i).d;
+      for (int k = 0; k < n; ++k) {
+        const int at = k * n_blocks + b;
+        const typename S::F sum =
+            S::add(S::to_float(S::nibble_sums(sums[i][k])), S::set(a.rounded.centre[at]));
+        p[i][k] = S::fma(S::mul(sum, S::set(a.rounded.scale[at])), d, p[i][k]);
+      }
     }
   }
 }
@@ -162,10 +176,11 @@ void screen_projections_groups(const op::ScreenProjectionsArgs& a, int begin, in
   for (int g = begin; g < end; ++g) {
     const Group<Q8_0SplitPlanes> group(a.w, g);
     float p[n][kGroup];
-    for (int v = 0; v < kGroup / S::kLanes; ++v) {
-      typename S::F sums[n];
+    for (int v = 0; v < kGroup / S::kLanes; v += kScreenVectors<S>) {
+      typename S::F sums[kScreenVectors<S>][n];
       row_projections<S>(a, group, v, sums);
-      for (int k = 0; k < n; ++k) S::store(p[k] + S::kLanes * v, sums[k]);
+      for (int i = 0; i < kScreenVectors<S>; ++i)
+        for (int k = 0; k < n; ++k) S::store(p[k] + S::kLanes * (v + i), sums[i][k]);
     }
     float most = 0;
     for (auto& row : p)
@@ -184,10 +199,6 @@ void screen_projections_groups(const op::ScreenProjectionsArgs& a, int begin, in
 }
 
 // --- the pass -------------------------------------------------------------------------------------
-
-// Vectors of rows that share what is loaded of the columns.
-template <class S>
-inline constexpr int kScreenVectors = std::min(2, kGroup / S::kLanes);
 
 // Integer sums of h * y of block b, for kScreenVectors vectors of rows from v on and columns whose y has kBytes
 // bytes.

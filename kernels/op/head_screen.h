@@ -61,13 +61,20 @@ inline constexpr float kUnderflow = 0x1p-100f;
 // Below this sum of ||x_b||, nothing here or in matmul() overflows: |d_b| <= 65504, and all factors are below 2^12.
 inline constexpr double kMostScreenNorm = 0x1p80;
 
+// V = scale * q, in 8 bits: any directions will do.
+struct ScreenDirections {
+  std::int8_t* q;  // [4, n_in]
+  float* scale;    // [4, n_in / 32]
+  float* centre;   // [4, n_in / 32] -7.5 * the sum of a block's q
+};
+
 // What is known of every row before any x is. Groups are those of 16 rows in kernels/cpu/planes.h; the last one
 // is padded.
 struct HeadScreenTable {
   const std::uint16_t* bounds;      // [n_groups, 16] R, fp16, rounded up
   const std::uint8_t* projections;  // [n_groups, 16, 4] p_k / step + 128
   const float* steps;               // [n_groups]
-  QuantizedRows directions;         // [4, n_in] V
+  ScreenDirections directions;
 };
 
 struct ScreenBoundsArgs {
@@ -77,7 +84,8 @@ struct ScreenBoundsArgs {
 
 struct ScreenProjectionsArgs {
   Matrix w;
-  QuantizedRows directions;   // [4, n_in]
+  const float* directions;    // [4, n_in]
+  ScreenDirections rounded;   // to be filled
   std::uint8_t* projections;  // [n_groups, 16, 4]
   float* steps;               // [n_groups]
 };

@@ -78,8 +78,13 @@ double upper_bound(const std::vector<Block>& w, const Vector& x, const std::vect
 
 void head_screen(const op::HeadScreenArgs& a) {
   std::vector<Vector> v;
-  for (int k = 0; k < op::kScreenDirections; ++k)
-    v.push_back(dequantised(a.table.directions, k, a.w.n_in));
+  for (int k = 0; k < op::kScreenDirections; ++k) {
+    Vector direction;
+    for (int i = k * a.w.n_in; i < (k + 1) * a.w.n_in; ++i)
+      direction.push_back(static_cast<double>(a.table.directions.scale[i / op::kBlock]) *
+                          a.table.directions.q[i]);
+    v.push_back(direction);
+  }
   for (int t = 0; t < a.n_t; ++t) {
     const Vector x = dequantised(a.x, t, a.w.n_in);
     std::vector<std::pair<double, int>> logits;

@@ -105,7 +105,7 @@ TEST(HeadScreen, RulesRowsOut) {
 }
 
 // Activations of a kind that hides in none, one or all blocks.
-enum class States { normal, one_block, outliers, equal, alternating, tiny, huge, zero };
+enum class States { normal, one_block, outliers, equal, alternating, on_grid, tiny, huge, zero };
 void fill_states(Head& head, States states) {
   const Head::Shape& shape = head.shape();
   Random& random = head.random();
@@ -129,6 +129,9 @@ void fill_states(Head& head, States states) {
       case States::alternating:
         x = in_row % 2 == 0 ? 7.25f : -7.25f;
         break;
+      case States::on_grid:  // which directions of 8 bits hold exactly
+        x = in_row % 32 == 0 ? 127 : std::rint(random.uniform(-127, 127));
+        break;
       case States::tiny:
         x = 1e-33f * normal * std::exp2(static_cast<float>(in_row % 16));
         break;
@@ -149,7 +152,7 @@ void fill_directions(Head& head, Directions directions) {
   if (directions == Directions::random) return;
   std::fill(head.directions().begin(), head.directions().end(), 0.0f);
   if (directions == Directions::none) return;
-  // All columns are one, of length 1024, and a power of two away from the direction: both become the same integers.
+  // All columns are one, of length 1024; the direction is the same with length 1.
   double squares = 0;
   for (std::size_t i = 0; i < n_in; ++i)
     squares += static_cast<double>(head.x()[i]) * static_cast<double>(head.x()[i]);
@@ -228,7 +231,7 @@ void fill_weights(Head& head, Pull pull) {
     }
 }
 
-constexpr int kStates = 8;
+constexpr int kStates = 9;
 
 TEST(HeadScreen, AdversarialWeightsAndStates) {
   for (int states = 0; states < kStates; ++states)

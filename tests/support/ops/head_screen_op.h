@@ -28,7 +28,9 @@ class HeadScreenOp {
         x_(count(shape.n_t, shape.n_in)),
         xq_(shape.n_t, shape.n_in),
         directions_(count(op::kScreenDirections, shape.n_in)),
-        directions_q_(op::kScreenDirections, shape.n_in),
+        directions_q_(directions_.size()),
+        directions_scale_(directions_.size() / op::kBlock),
+        directions_centre_(directions_scale_.size()),
         bounds_(count(n_groups(), cpu::kGroup)),
         projections_(count(n_groups(), cpu::kGroup, op::kScreenDirections)),
         steps_(count(n_groups())),
@@ -47,14 +49,14 @@ class HeadScreenOp {
   void prepare(cpu::Isa isa) {
     planes_ = pack_planes(rows_, op::Layout::split_planes);
     ref::quantize({x_.data(), xq_.rows(0), shape_.n_t, shape_.n_in});
-    ref::quantize({directions_.data(), directions_q_.rows(0), op::kScreenDirections, shape_.n_in});
     bounds_.poison(), projections_.poison(), steps_.poison();
     logits_.assign(count(shape_.n_t, shape_.n_out), 0.0f);
     cpu::Pool pool(2, isa);
     const Status status = pool.run([&] {
       const op::Matrix w = planes_->matrix();
       cpu::screen_bounds({w, bounds_.data()}, pool);
-      cpu::screen_projections({w, directions_q_.rows(0), projections_.data(), steps_.data()}, pool);
+      cpu::screen_projections(
+          {w, directions_.data(), rounded(), projections_.data(), steps_.data()}, pool);
       cpu::matmul({w, nullptr, xq_.rows(0), logits_.data(), shape_.n_t}, pool);
     });
     if (!status.ok()) logits_.clear();
@@ -149,9 +151,12 @@ class HeadScreenOp {
  private:
   int n_groups() const { return (shape_.n_out + cpu::kGroup - 1) / cpu::kGroup; }
   int n_ids() const { return shape_.n_ids == 0 ? shape_.n_out : shape_.n_ids; }
+  op::ScreenDirections rounded() {
+    return {directions_q_.data(), directions_scale_.data(), directions_centre_.data()};
+  }
   op::HeadScreenArgs args(int first, int n) {
     return {.w = planes_->matrix(),
-            .table = {bounds_.data(), projections_.data(), steps_.data(), directions_q_.rows(0)},
+            .table = {bounds_.data(), projections_.data(), steps_.data(), rounded()},
             .x = xq_.rows(first),
             .ids = ids_.data() + count(first, shape_.k),
             .values = values_.data() + count(first, shape_.k),
@@ -172,7 +177,8 @@ class HeadScreenOp {
   Buffer<float> x_;
   QuantizedBuffer xq_;
   Buffer<float> directions_;
-  QuantizedBuffer directions_q_;
+  Buffer<std::int8_t> directions_q_;
+  Buffer<float> directions_scale_, directions_centre_;
   Buffer<std::uint16_t> bounds_;
   Buffer<std::uint8_t> projections_;
   Buffer<float> steps_;
