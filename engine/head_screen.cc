@@ -67,13 +67,17 @@ Result<std::unique_ptr<HeadScreen>> HeadScreen::create(const op::Matrix& head, c
 }
 
 void HeadScreen::run(const op::QuantizedRows& x, int n_rows, int k, int n_ids, cpu::Pool& pool) {
-  k_ = k;
   n_bytes_read_ = 0;
   std::fill(std::begin(is_known_), std::end(is_known_), 0);
-  if (n_to_skip_ > 0) {
+  if (n_to_skip_ > 0)
     --n_to_skip_;
-    return;
-  }
+  else
+    screen(x, n_rows, k, n_ids, pool);
+  learn(x, n_rows, pool);
+}
+
+void HeadScreen::screen(const op::QuantizedRows& x, int n_rows, int k, int n_ids, cpu::Pool& pool) {
+  k_ = k;
   std::int32_t n_evaluated = 0;
   const op::HeadScreenTable table = {arrays_.bounds, arrays_.projections, arrays_.steps,
                                      arrays_.directions};
@@ -102,7 +106,6 @@ void HeadScreen::run(const op::QuantizedRows& x, int n_rows, int k, int n_ids, c
     n_to_skip_ = n_skips_;
     n_skips_ = std::min(2 * n_skips_, kMostSkips);
   }
-  learn(x, n_rows, pool);
 }
 
 HeadScreen::Best HeadScreen::best(int row) const noexcept {
@@ -122,6 +125,8 @@ void HeadScreen::learn(const op::QuantizedRows& x, int n_rows, cpu::Pool& pool) 
     directions_.add({arrays_.state, static_cast<std::size_t>(n_in)});
   }
   if (!directions_.update()) return;
+  n_to_skip_ = 0;
+  n_skips_ = 1;
   cpu::screen_projections(
       {head_, directions_.get().data(), arrays_.directions, arrays_.projections, arrays_.steps},
       pool);

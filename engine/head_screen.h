@@ -41,6 +41,7 @@ class HeadScreen {
 
  private:
   HeadScreen(const op::Matrix& head, HugeBuffer memory);
+  void screen(const op::QuantizedRows& x, int n_rows, int k, int n_ids, cpu::Pool& pool);
   void learn(const op::QuantizedRows& x, int n_rows, cpu::Pool& pool);
 
   op::Matrix head_;
@@ -57,7 +58,7 @@ class HeadScreen {
   Arrays arrays_;
   MainDirections directions_;
 
-  // After a run that gave up so many are left out, and twice as many after the next one.
+  // After a run that gave up so many are left out, and twice as many after the next one, until directions change.
   int n_to_skip_ = 0, n_skips_ = 1;
 
   int k_ = 0;
