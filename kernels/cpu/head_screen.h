@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <span>
 
@@ -127,11 +129,12 @@ void screen_bounds_groups(const op::ScreenBoundsArgs& a, int begin, int end) {
 // p_k of the rows of kScreenVectors vectors from v on.
 template <class S>
 void row_projections(const op::ScreenProjectionsArgs& a, const Group<Q8_0SplitPlanes>& group, int v,
-                     typename S::F (&p)[kScreenVectors<S>][op::kScreenDirections]) {
+                     typename S::F (&all)[kGroup / S::kLanes][op::kScreenDirections]) {
   using I = typename S::I;
   constexpr int n = op::kScreenDirections, kVectors = kScreenVectors<S>;
   const int n_in = a.w.n_in, n_blocks = n_in / op::kBlock;
   const I mask = S::seti(0x0F0F0F0F);
+  typename S::F p[kVectors][n];
   for (auto& vector : p)
     for (auto& sum : vector) sum = S::set(0.0f);
   for (int b = 0; b < n_blocks; ++b) {
@@ -168,33 +171,42 @@ void row_projections(const op::ScreenProjectionsArgs& a, const Group<Q8_0SplitPl
       }
     }
   }
+  for (int i = 0; i < kVectors; ++i)
+    for (int k = 0; k < n; ++k) all[v + i][k] = p[i][k];
 }
 
 template <class S>
 void screen_projections_groups(const op::ScreenProjectionsArgs& a, int begin, int end) {
-  constexpr int n = op::kScreenDirections;
+  using F = typename S::F;
+  using I = typename S::I;
+  constexpr int n = op::kScreenDirections, kVectors = kGroup / S::kLanes;
+  // Adding this rounds to an integer, 128 more of which are in the sum's low byte.
+  const F rounding = S::set(0x1.8p+23f + 128);
   for (int g = begin; g < end; ++g) {
     const Group<Q8_0SplitPlanes> group(a.w, g);
-    float p[n][kGroup];
-    for (int v = 0; v < kGroup / S::kLanes; v += kScreenVectors<S>) {
-      typename S::F sums[kScreenVectors<S>][n];
-      row_projections<S>(a, group, v, sums);
-      for (int i = 0; i < kScreenVectors<S>; ++i)
-        for (int k = 0; k < n; ++k) S::store(p[k] + S::kLanes * (v + i), sums[i][k]);
-    }
-    float most = 0;
-    for (auto& row : p)
-      for (float& value : row) {
-        if (!std::isfinite(value)) value = 0;  // of a row that is always evaluated
-        most = std::max(most, std::abs(value));
+    F p[kVectors][n], most = S::set(0.0f);
+    for (int v = 0; v < kVectors; v += kScreenVectors<S>) row_projections<S>(a, group, v, p);
+    for (auto& vector : p)
+      for (F& value : vector) {  // what is not finite is of a row that is always evaluated
+        const I is_finite = S::less(S::abs(value), S::set(std::numeric_limits<float>::infinity()));
+        value = S::select(is_finite, value, S::set(0.0f));
+        most = S::max(most, S::abs(value));
       }
-    // Where the quotient is 0, so are all projections, to within the step.
-    const float step = std::max(most / 127, 0x1p-120f);
+    // Where all are 0, to within the step.
+    const float step =
+        std::max(std::bit_cast<float>(S::reduce_max(S::bits(most))) / 127, 0x1p-120f);
     a.steps[g] = step;
-    for (int r = 0; r < kGroup; ++r)
-      for (int k = 0; k < n; ++k)
-        a.projections[(g * kGroup + r) * n + k] =
-            static_cast<std::uint8_t>(std::lrint(p[k][r] / step) + 128);
+    const F per_step = S::set(1 / step);
+    float words[kGroup];
+    for (int v = 0; v < kVectors; ++v) {
+      const auto byte = [&](int k) {
+        return S::andi(S::bits(S::fma(p[v][k], per_step, rounding)), S::seti(0xFF));
+      };
+      const I word = S::ori(S::ori(byte(0), S::template shl<8>(byte(1))),
+                            S::ori(S::template shl<16>(byte(2)), S::template shl<24>(byte(3))));
+      S::store(words + S::kLanes * v, S::from_bits(word));
+    }
+    std::memcpy(a.projections + g * kGroup * n, words, sizeof words);
   }
 }
 
