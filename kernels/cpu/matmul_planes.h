@@ -4,8 +4,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cpu/block_term.h"
 #include "kernels/cpu/matmul_tile.h"
@@ -43,47 +45,70 @@ template <class Format>
   prefetch_groups(group, n_blocks, b);
 }
 
-// Integer sums of quads first..last-1 of a block: sums[c] = sum u * x - offset * sum x.
-template <class S, class Format, int kColumns>
-[[gnu::always_inline]] inline void integer_sums(const BlockQuads<S, Format>& w,
+// Vectors of rows whose sums are formed together, so that they share what is loaded of a column; with several
+// columns, the sums would not fit the registers.
+template <class S, int kColumns>
+inline constexpr int kVectorsAtOnce = kColumns == 1 ? std::min(2, kGroup / S::kLanes) : 1;
+
+// Integer sums of quads first..last-1 of a block, for the rows of n vectors: sums[i][c] = sum u * x - offset *
+// sum x.
+template <class S, class Format, int kColumns, std::size_t n>
+[[gnu::always_inline]] inline void integer_sums(const std::array<BlockQuads<S, Format>, n>& w,
                                                 const ColumnBlock (&x)[kColumns], int first,
-                                                int last, typename S::I (&sums)[kColumns]) {
+                                                int last, typename S::I (&sums)[n][kColumns]) {
   using I = typename S::I;
   const I low_bytes = S::seti(0x00FF00FF);
-  I odd_sums[kColumns];  // a chain of its own, so that additions overlap
+  I odd_sums[n][kColumns];  // chains of their own, so that additions overlap
   for (int c = 0; c < kColumns; ++c) {
     std::int32_t sum = 0;
     for (int half = first / 4; half < last / 4; ++half) sum += x[c].sum16[half];
-    sums[c] = S::seti(-Format::kOffset * sum);
-    odd_sums[c] = S::seti(0);
+    for (std::size_t i = 0; i < n; ++i) {
+      sums[i][c] = S::seti(-Format::kOffset * sum);
+      odd_sums[i][c] = S::seti(0);
+    }
   }
 #pragma GCC unroll 8
   for (int k = first; k < last; ++k) {
-    const I word = w.word(k);
-    const I even = S::andi(word, low_bytes), odd = S::template shr16<8>(word);
+    I even[n], odd[n];
+    for (std::size_t i = 0; i < n; ++i) {
+      const I word = w[i].word(k);
+      even[i] = S::andi(word, low_bytes);
+      odd[i] = S::template shr16<8>(word);
+    }
 #pragma GCC unroll 8
     for (int c = 0; c < kColumns; ++c) {
-      sums[c] = S::dot2(sums[c], even, S::seti(x[c].pair(2 * k)));
-      odd_sums[c] = S::dot2(odd_sums[c], odd, S::seti(x[c].pair(2 * k + 1)));
+      const I x_even = S::seti(x[c].pair(2 * k)), x_odd = S::seti(x[c].pair(2 * k + 1));
+      for (std::size_t i = 0; i < n; ++i) {
+        sums[i][c] = S::dot2(sums[i][c], even[i], x_even);
+        odd_sums[i][c] = S::dot2(odd_sums[i][c], odd[i], x_odd);
+      }
     }
   }
-  for (int c = 0; c < kColumns; ++c) sums[c] = S::addi(sums[c], odd_sums[c]);
+  for (std::size_t i = 0; i < n; ++i)
+    for (int c = 0; c < kColumns; ++c) sums[i][c] = S::addi(sums[i][c], odd_sums[i][c]);
 }
 
-// The terms of block b for kColumns columns and the rows of vector v.
+// The terms of block b for kColumns columns and the rows of kVectorsAtOnce vectors from v on.
 template <class S, class Format, int kColumns>
 [[gnu::always_inline]] inline void block_terms(const Group<Format>& group, int b, int v,
                                                const ColumnBlock (&x)[kColumns],
-                                               typename S::F (&t)[kColumns]) {
+                                               typename S::F (&t)[kGroup / S::kLanes][kColumns]) {
   constexpr int kSubs = kSubBlocks<Format>;
-  typename S::I sums[kSubs][kColumns];
-  const BlockQuads<S, Format> quads(group, b, v);
+  constexpr std::size_t n = kVectorsAtOnce<S, kColumns>;
+  typename S::I sums[kSubs][n][kColumns];
+  const auto quads = [&]<std::size_t... i>(std::index_sequence<i...>) {
+    return std::array{BlockQuads<S, Format>(group, b, v + static_cast<int>(i))...};
+  }
+  (std::make_index_sequence<n>());
 #pragma GCC unroll 2
   for (int j = 0; j < kSubs; ++j)
     integer_sums<S, Format, kColumns>(quads, x, 8 / kSubs * j, 8 / kSubs * (j + 1), sums[j]);
-  const BlockScales<S, Format> scales = load_scales<S, Format>(group, b, v);
-  for (int c = 0; c < kColumns; ++c)
-    t[c] = block_term<S, Format>(sums[0][c], sums[kSubs - 1][c], scales, x[c]);
+  for (std::size_t i = 0; i < n; ++i) {
+    const int vector = v + static_cast<int>(i);
+    const BlockScales<S, Format> scales = load_scales<S, Format>(group, b, vector);
+    for (int c = 0; c < kColumns; ++c)
+      t[vector][c] = block_term<S, Format>(sums[0][i][c], sums[kSubs - 1][i][c], scales, x[c]);
+  }
 }
 
 // Columns t0 .. t0 + kColumns - 1 of one group.
@@ -103,8 +128,8 @@ void group_columns(const op::MatmulArgs& a, int group_index, int t0) {
       ColumnBlock x[kColumns];
       for (int c = 0; c < kColumns; ++c) x[c] = column_block(a, t0 + c, b0 + b);
       prefetch_ahead(group, n_blocks, b0 + b);
-      for (int v = 0; v < kVectors; ++v)
-        block_terms<S, Format, kColumns>(group, b0 + b, v, x, t[b][v]);
+      for (int v = 0; v < kVectors; v += kVectorsAtOnce<S, kColumns>)
+        block_terms<S, Format, kColumns>(group, b0 + b, v, x, t[b]);
     }
     for (int v = 0; v < kVectors; ++v)
       for (int c = 0; c < kColumns; ++c)
