@@ -3,7 +3,7 @@
 //
 // `pp`, `tg` and `batch` time what llama.cpp's llama-bench and llama-batched-bench time, so that
 // figures compare: ids are drawn at random, every step computes all logits of its last token, and
-// nothing is sampled; `tg --greedy`, `ttft` and `load` sample greedily. `generate` answers a text, the
+// nothing is sampled; `tg --greedy`, `ttft` and `load` sample greedily, `tg --drawn` at random. `generate` answers a text, the
 // only one that drafts tokens, if `--draft` asks for it. Models, sessions and the tokens before `--depth`
 // are prepared outside of the measured time, but for `load`, which starts with the model's.
 #include <sys/resource.h>
@@ -47,7 +47,7 @@ struct Options {
   int n = 0;      // tokens of a prompt, steps, or prompt tokens of a sequence
   int depth = 0;  // tokens that each session holds before
   int batch = 1;
-  bool is_greedy = false;
+  bool is_greedy = false, is_drawn = false;
   bool warm_up = true;
   int repeat = 1;
   std::string prompt_file;  // of `generate`
@@ -101,13 +101,13 @@ Result<double> step_seconds(const Model& model, int depth, int n) {
 }
 
 // n steps, each of the token that the one before chose.
-Result<double> greedy_seconds(const Model& model, int depth, int n) {
+Result<double> chosen_seconds(const Model& model, const SamplerOptions& sampler, int depth, int n) {
   ENGINE_ASSIGN(Session session, session_at(model, depth, n));
   Token token = random_text(model, 1).front();
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < n; ++i) {
     ENGINE_TRY(session.decode({&token, 1}));
-    ENGINE_ASSIGN(token, session.sample({.temperature = 0}));
+    ENGINE_ASSIGN(token, session.sample(sampler));
   }
   return seconds_since(start);
 }
@@ -199,7 +199,11 @@ Status run_prompt(const Options& options, Json& report) {
 
 Status run_steps(const Options& options, Json& report) {
   ENGINE_ASSIGN(const Model model, load(options, report));
-  const auto measure = options.is_greedy ? greedy_seconds : step_seconds;
+  const auto measure = [&](const Model& m, int depth, int n) {
+    if (options.is_greedy) return chosen_seconds(m, {.temperature = 0}, depth, n);
+    if (options.is_drawn) return chosen_seconds(m, {.top_k = 64}, depth, n);
+    return step_seconds(m, depth, n);
+  };
   if (options.warm_up) ENGINE_TRY(measure(model, 0, 1).status());
   ENGINE_ASSIGN(const double seconds, median_seconds(options, report, [&] {
                   return measure(model, options.depth, options.n);
@@ -339,8 +343,12 @@ struct Program {
     CLI::App* steps = add("tg", "tokens one by one", run_steps, "steps");
     add_depth(steps);
     add_repeat(steps);
-    steps->add_flag("--greedy", options.is_greedy,
-                    "go on with the most likely token, chosen by sample()");
+    CLI::Option* greedy = steps->add_flag("--greedy", options.is_greedy,
+                                          "go on with the most likely token, chosen by sample()");
+    steps
+        ->add_flag("--drawn", options.is_drawn,
+                   "go on with a token drawn by sample() among the 64 most likely")
+        ->excludes(greedy);
     CLI::App* batch = add("batch", "steps of several sequences at once", run_batch, "steps");
     add_depth(batch);
     add_repeat(batch);

@@ -22,7 +22,7 @@ class MainDirections {
   // they hold nearly as much of the last vectors as those vectors' own directions would.
   bool update();
 
-  // [kDirections, width], orthogonal, of length 1; zeros where there are no more.
+  // [kDirections, width], of length 1 and nearly orthogonal; zeros where there are no more.
   std::span<const float> get() const noexcept { return directions_; }
   // The share of the last vectors' squared lengths that lies in these directions, 0..1.
   double share_held() const;

@@ -139,7 +139,7 @@ class Decode(unittest.TestCase):
 
     def test_help_names_defaults(self):
         self.assertEqual(self.finish(self.start("--help")), 0)
-        for default in ("5", "128", "0,512,4096", "pp,tg,greedy,batch,ttft,load,rss"):
+        for default in ("5", "128", "0,512,4096", "pp,tg,greedy,full,drawn,batch,ttft,load,rss"):
             self.assertIn(f"(default: {default})", " ".join(self.output.split()))
         self.assertNotIn("default: None", self.output)
 
