@@ -17,6 +17,7 @@
 #include "tests/support/ops/rmsnorm_op.h"
 #include "tests/support/ops/rope_op.h"
 #include "tests/support/ops/sample_weights_op.h"
+#include "tests/support/ops/screen_tables_op.h"
 
 namespace engine::bench {
 namespace {
@@ -168,6 +169,10 @@ void add_head_screens(Cases& cases) {
       cases.add<test::HeadScreenOp>(
           "head_screen/Q8_0_" + dims(kWidth, kVocab) + "_top" + std::to_string(k), rows,
           Source::memory, {.n_out = kVocab, .n_in = kWidth, .n_t = rows, .k = k});
+  const std::string matrix = "/Q8_0_" + dims(kWidth, kVocab);
+  cases.add<test::ScreenBoundsOp>("screen_bounds" + matrix, 1, Source::memory, {kVocab, kWidth});
+  cases.add<test::ScreenProjectionsOp>("screen_projections" + matrix, 1, Source::memory,
+                                       {kVocab, kWidth});
 }
 
 void add_logit_ops(Cases& cases) {

@@ -7,6 +7,7 @@
 
 #include "tests/support/kernel_suite.h"
 #include "tests/support/ops/head_screen_op.h"
+#include "tests/support/ops/screen_tables_op.h"
 
 namespace engine::test {
 namespace {
@@ -17,7 +18,7 @@ using gguf::BlockQ8_0;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // On all instruction sets and numbers of threads: the same tables, bounds that hold, and the best logits.
-void verify(Head&& head) {
+void verify_screen(Head&& head) {
   Bits tables, results;
   for (const auto& pool : all_pools()) {
     SCOPED_TRACE(describe(*pool));
@@ -46,6 +47,14 @@ void expect_unknown(Head&& head) {
   }
 }
 
+TEST(HeadScreen, Tables) {
+  for (const int n_in : {32, 160, 640})
+    for (const int n_out : {1, 16, 17, 100}) {
+      verify(ScreenBoundsOp({n_out, n_in}, 1));
+      verify(ScreenProjectionsOp({n_out, n_in}, 1));
+    }
+}
+
 TEST(HeadScreen, Shapes) {
   for (const int n_in : {32, 64, 288, 640, op::kMostScreenInputs})
     for (const int n_out : {1, 16, 17, 333})
@@ -54,7 +63,7 @@ TEST(HeadScreen, Shapes) {
         SCOPED_TRACE(std::to_string(n_out) + " x " + std::to_string(n_in) + ", k " +
                      std::to_string(k));
         Head head({.n_out = n_out, .n_in = n_in, .n_t = 1, .k = k}, 1);
-        verify(std::move(head));
+        verify_screen(std::move(head));
       }
 }
 
@@ -63,13 +72,13 @@ TEST(HeadScreen, Columns) {
     SCOPED_TRACE(n_t);
     Head head({.n_out = 700, .n_in = 640, .n_t = n_t, .k = 7}, 1);
     head.ask_for_bounds();
-    verify(std::move(head));
+    verify_screen(std::move(head));
   }
 }
 
 // Ids without a token are not chosen.
 TEST(HeadScreen, FewerIdsThanRows) {
-  verify(Head({.n_out = 300, .n_in = 64, .n_t = 2, .k = 40, .n_ids = 41}, 1));
+  verify_screen(Head({.n_out = 300, .n_in = 64, .n_t = 2, .k = 40, .n_ids = 41}, 1));
 }
 
 // The bounds are those of the formula, with little added for rounding.
@@ -245,7 +254,7 @@ TEST(HeadScreen, AdversarialWeightsAndStates) {
           fill_directions(head, static_cast<Directions>(directions));
           fill_weights(head, static_cast<Pull>(pull));
           head.ask_for_bounds();
-          verify(std::move(head));
+          verify_screen(std::move(head));
           if (HasFailure()) return;
         }
 }
@@ -257,7 +266,7 @@ TEST(HeadScreen, RoundingOfLongRows) {
   fill_directions(head, Directions::of_state);
   fill_weights(head, Pull::balanced);
   head.ask_for_bounds();
-  verify(std::move(head));
+  verify_screen(std::move(head));
 }
 
 // Many columns of all kinds, on the fastest instruction set.
@@ -288,11 +297,11 @@ TEST(HeadScreen, AnyDirections) {
     SCOPED_TRACE(value);
     Head head({.n_out = 400, .n_in = 160, .n_t = 3, .k = 9}, 1);
     for (float& v : head.directions()) v *= value;
-    verify(std::move(head));
+    verify_screen(std::move(head));
   }
   Head same({.n_out = 400, .n_in = 160, .n_t = 3, .k = 9}, 1);
   std::fill(same.directions().begin(), same.directions().end(), 0.25f);
-  verify(std::move(same));
+  verify_screen(std::move(same));
 }
 
 // Rows with scales that are not finite are evaluated wherever they lie, so that the logits' error is found.
@@ -330,7 +339,7 @@ TEST(HeadScreen, GivesUp) {
 TEST(HeadScreen, Ties) {
   Head head({.n_out = 2000, .n_in = 64, .n_t = 1, .k = 64}, 1);
   fill_weights(head, Pull::equal_rows);
-  verify(std::move(head));
+  verify_screen(std::move(head));
 }
 
 }  // namespace
