@@ -106,7 +106,7 @@ class BatchStep {
   }
 
   void give_back_room() {
-    for (Impl* session : sessions_) session->cache.trim(session->n_past());
+    for (Impl* session : sessions_) session->forget_ahead();
   }
 
   Status check_cancelled() const {

@@ -16,6 +16,8 @@
 namespace engine {
 namespace {
 
+static_assert(Backend::kMostChoices <= op::kMostScreenRows);
+
 class CpuBackend : public Backend {
  public:
   CpuBackend(const Config& config, Weights weights, cpu::Pool& pool,
@@ -80,7 +82,7 @@ class CpuBackend : public Backend {
     norm(ops, config_, hidden, weights_.output_norm, state_.get().normed, n_rows,
          Reads(weights_.output));
     screen_->run(x.quantized, n_rows, k, n_ids, pool_);
-    // What the full head reads after rows that are not known is counted there.
+    // Rows are known or not together, but for what is not finite. Where none is, the full head counts its pass.
     count(screen_->n_bytes_read(), screen_->is_known(0) ? n_head_bytes() : 0);
     for (int t = 0; t < n_rows; ++t) {
       const auto row = static_cast<std::size_t>(t);
@@ -103,6 +105,9 @@ class CpuBackend : public Backend {
       if (!screen_->is_known(t)) continue;
       const float* const row = logits.data() + static_cast<std::size_t>(t) * n_vocab;
       const HeadScreen::Best best = screen_->best(t);
+      if (std::any_of(row, row + n_vocab, op::is_bad_logit))
+        return Status(Code::internal,
+                      "the screened head has passed over a logit that is not finite");
       std::vector<std::uint64_t> ranks;
       for (int id = 0; id < n_ids; ++id) ranks.push_back(op::logit_rank(row[id], id));
       const auto k = static_cast<std::ptrdiff_t>(best.ids.size());

@@ -53,7 +53,7 @@ class DraftBudget {
   void count(int n_drafted, int n_accepted) noexcept;
 
  private:
-  // In hundredths of the time of a step without a draft. A column more costs 0.35 to 0.45 of it on a CPU with
+  // In hundredths of the time of a step without a draft. A column more costs 0.3 to 0.45 of it on a CPU with
   // AVX2 and two threads, and less where memory is slower than arithmetic.
   static constexpr int kStep = 100, kColumn = 40, kEarned = 2, kAtFirst = 50, kMost = 6 * kStep;
 

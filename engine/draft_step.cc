@@ -33,12 +33,12 @@ class Choices {
   Result<Token> next() {
     if (row_ == first_ + n_ready_) ENGINE_TRY(evaluate());
     const std::size_t row = row_++;
-    if (!by_backend_) return chosen_from_logits(row, row - first_);
+    if (!by_backend_) return chosen_from_logits(row);
     const op::Choice& choice = choices_[row - first_];
     if (choice.non_finite != 0) return non_finite(position(row));
     if (choice.token != Backend::kAskLogits) return choice.token;
-    ENGINE_TRY(evaluate_logits(row, 1));
-    return chosen_from_logits(row, 0);
+    if (row >= logits_end_) ENGINE_TRY(evaluate_logits(row, first_ + n_ready_ - row));
+    return chosen_from_logits(row);
   }
 
  private:
@@ -82,16 +82,17 @@ class Choices {
     if (logits.size() < n) logits.resize(n);
     ENGINE_ASSIGN(const int bad,
                   model_.run_head(hidden(row), static_cast<int>(n_rows), logits.data()));
-    n_finite_ = static_cast<std::size_t>(bad);
+    logits_first_ = row;
+    logits_end_ = row + n_rows;
+    finite_end_ = row + static_cast<std::size_t>(bad);
     return {};
   }
 
-  // By the logits that lie at place `at` among those that were computed together.
-  Result<Token> chosen_from_logits(std::size_t row, std::size_t at) const {
-    if (at >= n_finite_) return non_finite(position(row));
+  Result<Token> chosen_from_logits(std::size_t row) const {
+    if (row >= finite_end_) return non_finite(position(row));
     const auto n_vocab = static_cast<std::size_t>(model_.config.n_vocab);
     const std::span<const float> logits =
-        std::span(model_.workspace->logits).subspan(at * n_vocab, n_vocab);
+        std::span(model_.workspace->logits).subspan((row - logits_first_) * n_vocab, n_vocab);
     std::vector<Token> history = session_.tokens;  // little beside the logits
     history.insert(history.end(), inputs_.begin(),
                    inputs_.begin() + static_cast<std::ptrdiff_t>(row + 1));
@@ -107,11 +108,12 @@ class Choices {
   std::size_t row_ = 0;                  // the next one
   std::size_t first_ = 0, n_ready_ = 0;  // the rows that the head has been run over
   std::array<op::Choice, Backend::kMostChoices> choices_ = {};  // [n_ready_], if by_backend_
-  std::size_t n_finite_ = 0;  // rows of the logits computed last, from the first one on
+  // Rows whose logits were computed last; those before finite_end_ can be used.
+  std::size_t logits_first_ = 0, logits_end_ = 0, finite_end_ = 0;
 };
 
-bool is_of_device(const Status& status) {
-  return status.code() == Code::device || status.code() == Code::device_lost;
+bool is_of_later_step(const Status& status) {
+  return status.code() == Code::non_finite || status.code() == Code::out_of_memory;
 }
 
 }  // namespace
@@ -143,11 +145,12 @@ Result<std::vector<Token>> Session::Impl::append_and_sample(Token token,
     hidden_valid = logits_valid = false;
     keep(inputs.size() - 1);  // most likely the right one, and waited for with the choices
 
-    // 3 the choices. What goes wrong after the first one would go wrong in a later step: it will.
+    // 3 the choices. Where logits are not finite or memory is short after the first one, a step of its own
+    // will find so.
     Choices choices(*this, options, inputs, rows);
     do {
       const Result<Token> next = choices.next();
-      if (is_of_device(next.status())) return next.status();
+      if (!next && !is_of_later_step(next.status())) return next.status();
       if (!next && chosen.empty()) failure = next.status();
       if (!next) break;
       chosen.push_back(*next);

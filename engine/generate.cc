@@ -59,6 +59,7 @@ class Generation {
         stops_(options.stop) {}
 
   Result<Generated> run(std::span<const Token> prompt) {
+    ENGINE_ASSIGN(const HeadUse before, SessionAccess::head_use(session_));
     ENGINE_TRY(finish_if_cancelled(evaluate(prompt)));
     result_.prompt_seconds = seconds_since(start_);
     if (options_.n_draft > 0)
@@ -71,7 +72,10 @@ class Generation {
         ENGINE_TRY(finish_if_cancelled(step()));
     }
     show_rest();
-    result_.head_share = head_share();
+    ENGINE_ASSIGN(const HeadUse after, SessionAccess::head_use(session_));
+    if (after.n_full > before.n_full)
+      result_.head_share = static_cast<double>(after.n_read - before.n_read) /
+                           static_cast<double>(after.n_full - before.n_full);
     result_.total_seconds = seconds_since(start_);
     return std::move(result_);
   }
@@ -123,17 +127,29 @@ class Generation {
   // Chooses the next token and shows it.
   Status step() {
     ENGINE_TRY(check_cancelled());
-    ENGINE_ASSIGN(const Token token, result_.ids.empty() ? session_.sample(sampler_)
-                                                         : token_after(result_.ids.back()));
+    float log_prob = 0;
+    ENGINE_ASSIGN(const Token token, options_.log_probs    ? next_with_log_prob(log_prob)
+                                     : result_.ids.empty() ? session_.sample(sampler_)
+                                                           : token_after(result_.ids.back()));
     if (result_.ids.empty()) result_.first_token_seconds = seconds_since(start_);
     if (!options_.ignore_eos && session_.model().is_end_of_generation(token)) {
       finish(FinishReason::stop);
       return {};
     }
     result_.ids.push_back(token);
+    if (options_.log_probs) result_.log_probs.push_back(log_prob);
     if (options_.n_draft > 0) draft_.append(token);
     show(token, detokenizer_.push(token));
     return {};
+  }
+
+  // The next token, after all logits.
+  Result<Token> next_with_log_prob(float& log_prob) {
+    if (!result_.ids.empty()) ENGINE_TRY(session_.decode({&result_.ids.back(), 1}));
+    ENGINE_TRY(session_.logits().status());
+    ENGINE_ASSIGN(const Token token, session_.sample(sampler_));
+    ENGINE_ASSIGN(log_prob, SessionAccess::log_prob(session_, token));
+    return token;
   }
 
   // Feeds the model the token chosen last and returns the next one, which a step before may have chosen along
@@ -158,13 +174,6 @@ class Generation {
   std::size_t longest_draft() const {
     return std::min(static_cast<std::size_t>(std::min(options_.n_draft, budget_.n_allowed())),
                     n_max_ - result_.ids.size() - 1);
-  }
-
-  double head_share() const {
-    const HeadUse now = SessionAccess::head_use(session_);
-    const std::uint64_t n_full = now.n_full - head_use_.n_full;
-    if (n_full == 0) return 1;
-    return static_cast<double>(now.n_read - head_use_.n_read) / static_cast<double>(n_full);
   }
 
   void show(Token token, std::string_view piece) {
@@ -196,8 +205,7 @@ class Generation {
   StopMatcher stops_;
   const Clock::time_point start_ = Clock::now();
   const std::uint32_t n_cancels_ = SessionAccess::n_cancels(session_);
-  const HeadUse head_use_ = SessionAccess::head_use(session_);  // before
-  std::size_t n_max_ = 0;                                       // tokens of the answer
+  std::size_t n_max_ = 0;  // tokens of the answer
   NgramDraft draft_;
   DraftBudget budget_;
   std::vector<Token> chosen_;  // by the last step

@@ -11,14 +11,15 @@ namespace {
 
 static_assert(MainDirections::kDirections == op::kScreenDirections);
 
-// More rows in full than this share of them, and the full head is the faster one.
-constexpr int kMostEvaluatedShare = 4;  // a quarter
+// A run gives up when it has read more rows in full than one in so many: with these, it takes about as long as
+// the full head.
+constexpr int kLeastRowsPerEvaluated = 4;
 // In a small vocabulary the first rows, before anything is known, are many.
 constexpr int kAlwaysEvaluated = 4096;
 constexpr int kMostSkips = 64;
 
 std::size_t n_groups(const op::Matrix& head) {
-  return static_cast<std::size_t>((head.n_out + cpu::kGroup - 1) / cpu::kGroup);
+  return static_cast<std::size_t>(cpu::n_groups(head));
 }
 
 std::uint64_t row_bytes(const op::Matrix& head, int bits) {
@@ -28,7 +29,8 @@ std::uint64_t row_bytes(const op::Matrix& head, int bits) {
 }  // namespace
 
 bool HeadScreen::fits(const op::Matrix& head) noexcept {
-  return head.layout == op::Layout::split_planes && head.n_in <= op::kMostScreenInputs;
+  return head.type == gguf::Type::q8_0 && head.layout == op::Layout::split_planes &&
+         head.n_in <= op::kMostScreenInputs;
 }
 
 HeadScreen::Arrays HeadScreen::place(const op::Matrix& head, std::byte* memory,
@@ -93,7 +95,7 @@ void HeadScreen::screen(const op::QuantizedRows& x, int n_rows, int k, int n_ids
        .n_t = n_rows,
        .n_ids = n_ids,
        .k = k,
-       .most_evaluated = std::max(head_.n_out / kMostEvaluatedShare, kAlwaysEvaluated)},
+       .most_evaluated = std::max(head_.n_out / kLeastRowsPerEvaluated, kAlwaysEvaluated)},
       pool);
   const auto rows = static_cast<std::uint64_t>(head_.n_out);
   // High nibbles, scales, bound, projections and step.
@@ -127,6 +129,9 @@ void HeadScreen::learn(const op::QuantizedRows& x, int n_rows, cpu::Pool& pool) 
   if (!directions_.update()) return;
   n_to_skip_ = 0;
   n_skips_ = 1;
+  // Low nibbles, scales and projections.
+  n_bytes_read_ += static_cast<std::uint64_t>(head_.n_out) *
+                   (row_bytes(head_, 4) + row_bytes(head_, 16) / op::kBlock + 4);
   cpu::screen_projections(
       {head_, directions_.get().data(), arrays_.directions, arrays_.projections, arrays_.steps},
       pool);

@@ -58,7 +58,8 @@ class HeadScreen {
   Arrays arrays_;
   MainDirections directions_;
 
-  // After a run that gave up so many are left out, and twice as many after the next one, until directions change.
+  // After a run that gave up so many are left out, and twice as many after the next one, until one gets through
+  // or the directions change.
   int n_to_skip_ = 0, n_skips_ = 1;
 
   int k_ = 0;

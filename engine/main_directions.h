@@ -18,17 +18,17 @@ class MainDirections {
 
   // Vectors of any length count alike. One of zeros, or with what is not finite, is passed over.
   void add(std::span<const float> x);
-  // Looks at what came since the last call; true if the directions are others now. They are kept as long as
-  // they hold nearly as much of the last vectors as those vectors' own directions would.
+  // From time to time looks at the last vectors; true if the directions are others now. They are kept as long
+  // as they hold a good part of what those vectors' own directions would.
   bool update();
 
   // [kDirections, width], of length 1 and nearly orthogonal; zeros where there are no more.
   std::span<const float> get() const noexcept { return directions_; }
-  // The share of the last vectors' squared lengths that lies in these directions, 0..1.
+  // The share of the last vectors' squared lengths that lies in these directions, about 0..1.
   double share_held() const;
 
  private:
-  static constexpr int kVectors = 32, kFirst = 8;  // looked at: at first, and each time
+  static constexpr int kVectors = 32, kFirst = 8;  // looked at: each time, and at first
 
   std::span<const float> vector(int i) const;
   std::span<const float> direction(int k) const;

@@ -249,6 +249,7 @@ Cut top_mass_cut(std::span<const Candidate> candidates, std::uint64_t mass) {
 }
 
 void keep_top_p(std::vector<Candidate>& candidates, const op::Draw& draw) {
+  // 1 is 2^23 * 2^-23, and any smaller share has a mantissa below 2^shift.
   const bool all = draw.top_p_shift < 24 && draw.top_p_mantissa >> draw.top_p_shift != 0;
   if (all) return;
   Cut cut = top_mass_cut(candidates, mass_of_top_p(draw, total_weight(candidates)));
@@ -286,8 +287,8 @@ op::Draw draw_of(const SamplerOptions& options, std::uint64_t index) {
 }
 
 // What top-k has kept, in ascending id; `max` is the highest logit.
-Token draw_among(std::vector<Candidate> candidates, float max, const op::Draw& draw,
-                 cpu::Pool& pool) {
+Token draw_from(std::vector<Candidate> candidates, float max, const op::Draw& draw,
+                cpu::Pool& pool) {
   weigh(candidates, max, draw.temperature, pool);
   keep_top_p(candidates, draw);
   keep_min_p(candidates, draw);
@@ -299,8 +300,8 @@ Result<Token> sample_penalised(std::span<const float> logits, const SamplerOptio
   const BlockMaxima blocks = block_maxima(logits, pool);
   ENGINE_ASSIGN(const Token best, best_token(blocks));
   if (is_greedy(options)) return best;
-  return draw_among(keep_top_k(blocks, options.top_k), logits[static_cast<std::size_t>(best)],
-                    draw_of(options, index), pool);
+  return draw_from(keep_top_k(blocks, options.top_k), logits[static_cast<std::size_t>(best)],
+                   draw_of(options, index), pool);
 }
 
 }  // namespace
@@ -330,16 +331,18 @@ Status check(const SamplerOptions& options) {
 Result<Token> sample(std::span<const float> logits, std::span<const Token> history,
                      const SamplerOptions& options, std::uint64_t index, cpu::Pool& pool) {
   ENGINE_TRY(check(options));
-  if (!has_penalties(options)) return sample_penalised(logits, options, index, pool);
+  if (!options.edit_logits && !has_penalties(options))
+    return sample_penalised(logits, options, index, pool);
   std::vector<float> adjusted(logits.begin(), logits.end());
-  ENGINE_TRY(apply_penalties(adjusted, history, options));
+  if (options.edit_logits) options.edit_logits(history, adjusted);
+  if (has_penalties(options)) ENGINE_TRY(apply_penalties(adjusted, history, options));
   return sample_penalised(adjusted, options, index, pool);
 }
 
 std::optional<Candidates> candidates_of(const SamplerOptions& options, std::uint64_t index,
                                         int most) {
   const int k = is_greedy(options) ? 1 : options.top_k;
-  if (has_penalties(options) || k == 0 || k > most) return {};
+  if (options.edit_logits || has_penalties(options) || k == 0 || k > most) return {};
   return Candidates{k, draw_of(options, index)};
 }
 
@@ -351,7 +354,7 @@ Token draw_among(std::span<const std::int32_t> ids, std::span<const float> value
   for (std::size_t i = 0; i < ids.size(); ++i) candidates.push_back({values[i], ids[i]});
   std::sort(candidates.begin(), candidates.end(),
             [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
-  return draw_among(std::move(candidates), values[0], draw, pool);
+  return draw_from(std::move(candidates), values[0], draw, pool);
 }
 
 }  // namespace engine

@@ -33,7 +33,7 @@ struct Candidates {
   op::Draw draw;
 };
 // The same choice as sample()'s, of options that check() accepts; nothing if it may need more than the
-// `most` best candidates, or penalties.
+// `most` best candidates, penalties or edits.
 std::optional<Candidates> candidates_of(const SamplerOptions& options, std::uint64_t index,
                                         int most);
 // The token drawn among the k best logits, best first. Call it within a job of the pool.

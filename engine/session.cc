@@ -71,6 +71,12 @@ void Session::Impl::commit(std::span<const Token> more) {
   cache.drop_behind(n_past());
 }
 
+// Gives back what the cache holds for tokens that have not been committed.
+void Session::Impl::forget_ahead() {
+  ahead.clear();
+  cache.trim(n_past());
+}
+
 // Appends `more` chunk by chunk; after_chunk(chunk's first index in more, its size, its hidden rows, of
 // which the wanted ones are right) runs on the model's threads.
 template <class AfterChunk>
@@ -283,7 +289,22 @@ void Session::cancel() noexcept { impl_->n_cancels.fetch_add(1); }
 std::uint32_t SessionAccess::n_cancels(const Session& session) noexcept {
   return session.impl_->n_cancels.load();
 }
-HeadUse SessionAccess::head_use(const Session& session) noexcept { return session.impl_->head_use; }
+Result<float> SessionAccess::log_prob(Session& session, Token token) {
+  Session::Impl& impl = *session.impl_;
+  return impl.exclusively([&]() -> Result<float> {
+    float lse = 0;
+    ENGINE_TRY(impl.on_pool([&] {
+      CpuOps(*impl.shared.pool)
+          .logsumexp({impl.logits.data(), &lse, 1, impl.shared.config.n_vocab});
+      return Status();
+    }));
+    return impl.logits[static_cast<std::size_t>(token)] - lse;
+  });
+}
+Result<HeadUse> SessionAccess::head_use(Session& session) {
+  Session::Impl& impl = *session.impl_;
+  return impl.exclusively([&]() -> Result<HeadUse> { return impl.head_use; });
+}
 int SessionAccess::n_chunk(const Session& session) noexcept { return session.impl_->n_chunk; }
 
 }  // namespace engine

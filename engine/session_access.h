@@ -25,7 +25,9 @@ struct SessionAccess {
   // Session::decode({token}) without a pass, after one that had it in its draft and chose it; false, and
   // nothing else, if the session has been used otherwise since.
   static Result<bool> advance(Session& session, Token token);
-  static HeadUse head_use(const Session& session) noexcept;
+  // ln p of a token that may come next; Session::logits() has been called since the last one.
+  static Result<float> log_prob(Session& session, Token token);
+  static Result<HeadUse> head_use(Session& session);
   // Tokens that are evaluated at a time.
   static int n_chunk(const Session& session) noexcept;
 };

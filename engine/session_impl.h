@@ -39,7 +39,7 @@ struct Session::Impl {
   std::vector<Token> ahead;
   Slab hidden_memory;         // of `hidden`, from the first evaluation on
   bool hidden_valid = false;  // not after a rewind, nor while there are tokens `ahead`
-  HeadUse head_use;           // of this session's work
+  HeadUse head_use;           // of this session's jobs; a batch's are of its first session
   std::vector<float> logits;  // [n_vocab] of the last token, if logits_valid
   bool logits_valid = false;
   Status broken;  // the device's error that left this session's cache in an unknown state
@@ -53,6 +53,7 @@ struct Session::Impl {
   void make_room(std::size_t n_more);
   Status reserve(int n_more);
   void commit(std::span<const Token> more);
+  void forget_ahead();
   enum class Wanted { last_row, all_rows };
   template <class AfterChunk>
   Status evaluate(std::span<const Token> more, Wanted wanted, const AfterChunk& after_chunk);

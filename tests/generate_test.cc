@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "engine/engine.h"
@@ -286,6 +287,47 @@ TEST(FinishReason, Names) {
   EXPECT_EQ(name(FinishReason::stop), "stop");
   EXPECT_EQ(name(FinishReason::length), "length");
   EXPECT_EQ(name(FinishReason::cancelled), "cancelled");
+}
+
+TEST_F(Generate, LogProbabilitiesAreThoseOfScore) {
+  for (const SamplerOptions& sampler : {kGreedy, kWild}) {
+    const GenerateOptions options = {.max_tokens = 12, .ignore_eos = true};
+    const Tokens plain = run(kPrompt, sampler, options).ids;
+    GenerateOptions asking = options;
+    asking.log_probs = true;
+    const Generated made = run(kPrompt, sampler, asking);
+    EXPECT_EQ(made.ids, plain);
+    Session other = new_session();
+    ASSERT_TRUE(other.decode(kPrompt).ok());
+    EXPECT_EQ(made.log_probs, other.score(made.ids).value());
+  }
+}
+
+// What is edited is chosen, or not, and the edits see every token before.
+TEST_F(Generate, EditedLogits) {
+  const GenerateOptions options = {.max_tokens = 30, .ignore_eos = true};
+  const Tokens plain = run(kPrompt, kGreedy, options).ids;
+  std::vector<Tokens> seen;
+  SamplerOptions sampler = kGreedy;
+  sampler.edit_logits = [&](std::span<const Token> tokens, std::span<float> logits) {
+    seen.emplace_back(tokens.begin(), tokens.end());
+    logits[static_cast<std::size_t>(plain[0])] = -std::numeric_limits<float>::infinity();
+    if (tokens.size() % 3 == 0) logits[77] += 1000;
+  };
+  const Generated made = run(kPrompt, sampler, options);
+  EXPECT_EQ(std::count(made.ids.begin(), made.ids.end(), plain[0]), 0);
+  for (std::size_t i = 0; i < made.ids.size(); ++i) {
+    EXPECT_EQ(seen[i], joined(kPrompt, Tokens(made.ids.begin(),
+                                              made.ids.begin() + static_cast<std::ptrdiff_t>(i))));
+    EXPECT_TRUE((kPrompt.size() + i) % 3 != 0 || made.ids[i] == 77);
+  }
+  sampler.edit_logits = [](auto, std::span<float> logits) {
+    std::fill(logits.begin(), logits.end(), -std::numeric_limits<float>::infinity());
+  };
+  EXPECT_EQ(generate(session_, sampler, kPrompt, options).status().code(), Code::non_finite);
+  sampler.edit_logits = [](auto, auto) { throw std::runtime_error("no"); };
+  EXPECT_EQ(generate(session_, sampler, kPrompt, options).status().code(), Code::internal);
+  EXPECT_EQ(run(kPrompt, kGreedy, options).ids, plain);  // the session is as good as before
 }
 
 }  // namespace

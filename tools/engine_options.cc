@@ -46,9 +46,8 @@ void set_session_and_model(CLI::App& app, EngineOptions& options) {
                                 : name == "check" ? HeadMode::check
                                                   : HeadMode::screened;
          },
-         "How the CPU finds the most likely tokens, which are always the same: screened reads half "
-         "of "
-         "the output matrix, full all of it, check does both and compares")
+         "How the CPU finds the most likely tokens, which are always the same: screened reads a "
+         "part of the output matrix, full all of it, check does both and compares")
       ->check(CLI::IsMember({"screened", "full", "check"}))
       ->default_str("screened");
   app.add_option("--ctx", options.session.n_ctx,

@@ -108,6 +108,7 @@ Result<GenerateOptions> generate_fields(const EvalRequest& request) {
   options.max_tokens = static_cast<int>(max_tokens);
   ENGINE_ASSIGN(options.stop, request.strings("stop"));
   ENGINE_ASSIGN(options.ignore_eos, request.flag("ignore_eos"));
+  ENGINE_ASSIGN(options.log_probs, request.flag("log_probs"));
   ENGINE_ASSIGN(const std::int64_t n_draft,
                 request.integer("draft", options.n_draft, 0, kMostDraft));
   options.n_draft = static_cast<int>(n_draft);
@@ -169,7 +170,7 @@ Result<Json> logits(Evaluator& evaluator, const EvalRequest& request) {
 Result<Json> generate(Evaluator& evaluator, const EvalRequest& request) {
   ENGINE_TRY(request.allow({"ids", "text", "max_tokens", "temperature", "top_k", "top_p", "min_p",
                             "repeat_penalty", "presence_penalty", "frequency_penalty",
-                            "penalty_window", "seed", "stop", "ignore_eos", "draft"}));
+                            "penalty_window", "seed", "stop", "ignore_eos", "draft", "log_probs"}));
   ENGINE_ASSIGN(const std::vector<Token> prompt, prompt_field(evaluator, request));
   ENGINE_ASSIGN(const SamplerOptions sampler,
                 sampler_fields(request, evaluator.model.default_sampler()));
@@ -177,7 +178,10 @@ Result<Json> generate(Evaluator& evaluator, const EvalRequest& request) {
   ENGINE_TRY(forget(evaluator.session));
   ENGINE_ASSIGN(const Generated made,
                 engine::generate(evaluator.session, sampler, prompt, options));
-  return Json{{"ids", made.ids}, {"text", made.text}, {"finish_reason", name(made.finish_reason)}};
+  Json answer = {
+      {"ids", made.ids}, {"text", made.text}, {"finish_reason", name(made.finish_reason)}};
+  if (options.log_probs) answer["log_probs"] = made.log_probs;
+  return answer;
 }
 
 Result<Json> perplexity(Evaluator& evaluator, const EvalRequest& request) {

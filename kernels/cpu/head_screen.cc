@@ -15,8 +15,6 @@ namespace {
 
 constexpr int kDirections = op::kScreenDirections;
 
-int n_groups(const op::Matrix& w) { return (w.n_out + kGroup - 1) / kGroup; }
-
 // Hands out the arrays of a column.
 class Scratch {
  public:

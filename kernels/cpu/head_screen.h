@@ -269,7 +269,7 @@ template <class S, int kColumns, int kBytes>
   for (int i = 0; i < kVectors; ++i)
     for (int c = 0; c < kColumns; ++c) sum[i][c] = slack[i][c] = S::set(0.0f);
   for (int b = 0; b < n_blocks; ++b) {
-    if (v == 0 && t0 == 0) prefetch_groups(group, n_blocks, b);
+    if (v == 0 && t0 == 0) prefetch_group(group, n_blocks, b);
     I dots[kVectors][kColumns];
     high_dots<S, kColumns, kBytes>(group.block_quants(b), columns, b, v, dots);
     for (int i = 0; i < kVectors; ++i) {
@@ -364,10 +364,14 @@ std::uint32_t screen_columns(const ScreenJob& job, const Group<Q8_0SplitPlanes>&
   std::uint32_t survives = 0;
   F upper[kVectors][kColumns];
   for (int v = 0; v < kVectors; v += kScreenVectors<S>)
-    if (a.n_t <= kMostPreciseColumns)
-      upper_bounds<S, kColumns, 2>(job, group, g, v, t0, upper);
-    else
+    if constexpr (kColumns <= kMostPreciseColumns) {
+      if (a.n_t <= kMostPreciseColumns)
+        upper_bounds<S, kColumns, 2>(job, group, g, v, t0, upper);
+      else
+        upper_bounds<S, kColumns, 1>(job, group, g, v, t0, upper);
+    } else {
       upper_bounds<S, kColumns, 1>(job, group, g, v, t0, upper);
+    }
   const int n_rows = std::min(kGroup, a.w.n_out - g * kGroup);
   for (int c = 0; c < kColumns; ++c) {
     const int t = t0 + c;

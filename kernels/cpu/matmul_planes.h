@@ -22,8 +22,7 @@ inline constexpr std::size_t kAheadBytes = 8192;
 // about the place of its successors. The scales of a long group lie too far behind its quants to be
 // met in time: those of the next group are asked for.
 template <class Format>
-[[gnu::always_inline]] inline void prefetch_groups(const Group<Format>& group, int n_blocks,
-                                                   int b) {
+[[gnu::always_inline]] inline void prefetch_group(const Group<Format>& group, int n_blocks, int b) {
   constexpr std::size_t kBytes = Format::kQuantBytes + Format::kScaleBytes;
   prefetch<kFirstLevel>(group.quants, static_cast<std::size_t>(b) * kBytes + kAheadBytes, kBytes);
   if (static_cast<std::size_t>(n_blocks) * kBytes < 2 * kAheadBytes) return;
@@ -42,7 +41,7 @@ template <class Format>
 template <class Format>
 [[gnu::always_inline]] inline void prefetch_ahead(const Group<Format>& group, int n_blocks, int b) {
   prefetch_low(group, b);
-  prefetch_groups(group, n_blocks, b);
+  prefetch_group(group, n_blocks, b);
 }
 
 // Vectors of rows whose sums are formed together, so that they share what is loaded of a column; with several

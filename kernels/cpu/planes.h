@@ -22,7 +22,7 @@
 //
 // In split planes the low nibbles follow the last group, row by row: byte 4m + c of a row's 16 bytes of a
 // block has those of column c of quads 2m and 2m+1. The high ones alone tell a logit within known bounds
-// (op/screen.h), and what may yet win needs the low ones of a single row: 5 cache lines for 640 inputs.
+// (op/head_screen.h), and what may yet win needs the low ones of a single row: 5 cache lines for 640 inputs.
 #pragma once
 
 #include <cstddef>
@@ -67,6 +67,11 @@ inline constexpr int kBitsAt = 256;      // the bits above the nibble, within a 
 inline constexpr int kSecondScale = 16;  // Q4_K's n, Q6_K's s of the second half, within the scales
 inline constexpr int kDminAt = 32;       // within Q4_K's head
 
+// Groups of a matrix; the last one may be padded.
+[[gnu::always_inline]] inline int n_groups(const op::Matrix& w) {
+  return (w.n_out + kGroup - 1) / kGroup;
+}
+
 // Where the parts of one group begin.
 template <class Format>
 struct Group {
@@ -85,11 +90,11 @@ struct Group {
     const auto* base = reinterpret_cast<const std::uint8_t*>(w.data);
     const std::size_t n = static_cast<std::size_t>(w.n_in / op::kBlock),
                       g = static_cast<std::size_t>(group),
-                      n_groups = static_cast<std::size_t>((w.n_out + kGroup - 1) / kGroup);
+                      n_all = static_cast<std::size_t>(n_groups(w));
     quants = base + g * bytes(w.n_in / op::kBlock);
     scales = quants + n * Format::kQuantBytes;
     heads = scales + n * Format::kScaleBytes;
-    low = base + n_groups * bytes(w.n_in / op::kBlock) + g * n * Format::kLowBytes;
+    low = base + n_all * bytes(w.n_in / op::kBlock) + g * n * Format::kLowBytes;
     row_low_bytes = n * kRowLowBytes;
   }
 

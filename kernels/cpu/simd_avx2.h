@@ -6,7 +6,7 @@
 namespace engine::cpu {
 
 struct Avx2 : Simd256<Avx2> {
-  // Sums of 16 bits: at most 2 * 15 * 127 a product, eight of which fit.
+  // Sums of 16 bits: at most 2 * 15 * 128 a product, eight of which fit.
   static I nibble_dot(I acc, I nibbles, I bytes) {
     return _mm256_add_epi16(acc, _mm256_maddubs_epi16(nibbles, bytes));
   }

@@ -104,7 +104,7 @@ struct Neon {
     return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load_32(p)))));
   }
 
-  // Sums of 16 bits: at most 2 * 15 * 127 a product, eight of which fit.
+  // Sums of 16 bits: at most 2 * 15 * 128 a product, eight of which fit.
   static I nibble_dot(I acc, I nibbles, I bytes) {
     const int8x16_t n = vreinterpretq_s8_s32(nibbles), s = vreinterpretq_s8_s32(bytes);
     const int16x8_t low = vmull_s8(vget_low_s8(n), vget_low_s8(s)), high = vmull_high_s8(n, s);

@@ -5,8 +5,8 @@
 // Weights are Q8_0: in block b of a row, d_b * (16h + l - 128) with nibbles h and l. x are the activations
 // as matmul() takes them, x_b those of block b; ||.|| is the Euclidean norm.
 //
-//   y_b: x_b on a grid of 8 bits; e_b = ||x_b - y_b||
-//   V_0 .. V_3: any directions, c_k any coefficients; z = x - sum_k c_k V_k
+//   y_b: x_b itself or on a grid of 8 bits; e_b = ||x_b - y_b||
+//   V_0 .. V_3: any finite directions of length at most 1; z = x - sum_k c_k V_k with c_k near V_k.x
 //   p_k = sum_b d_b (l - 7.5).V_k,b
 //
 //   w.x = sum_b d_b (16h - 120.5).y_b                                 the pass
@@ -16,12 +16,13 @@
 // By Cauchy-Schwarz the rest is at most R * sum_b |d_b| * (kHighShare * e_b + ||z_b||), with one number R a
 // row that is at least ||l - 7.5|| and at least ||16h - 120.5|| / kHighShare in each of its blocks. Directions
 // decide how far the bound is from the logit, never whether it holds: the main ones of hidden states make z
-// small. What rounding adds is derived beside kRoundingShare. A row whose R is NaN, because it holds a scale
+// small. What rounding adds is derived beside rounding_share(). A row whose R is NaN, because it holds a scale
 // that is not finite, is always evaluated.
 //
-// Result of a row t: `ids` and `values` as of top_logits(), or is_known = 0 if the logits have to be computed
-// after all: an activation or an evaluated logit is not finite, numbers are so large that sums might overflow, or more
-// rows than `most_evaluated` had to be evaluated.
+// Result of a row t of x: `ids` and `values` as of top_logits(), but for the sign of zero, or is_known = 0 if its
+// logits have to be computed after all: an evaluated one is not finite; or, for all t at once, an activation is not
+// finite, numbers are so large that sums might overflow, or more rows of w than `most_evaluated` had to be
+// evaluated, which may depend on the threads' order where it is close.
 //
 // w [n_out, n_in] in Layout::split_planes, n_in <= kMostScreenInputs; x [n_t, n_in], n_t <= kMostScreenRows;
 // 1 <= k <= min(kMaxTopLogits, n_ids), n_ids <= n_out. Exact.
@@ -40,28 +41,32 @@ inline constexpr int kScreenDirections = 4;
 inline constexpr int kMostScreenRows = 8;
 inline constexpr int kMostScreenInputs = 252 * kBlock;
 
-// Norms of the two parts of a block of Q8_0 weights: typical are 27 for l - 7.5 and 280 for 16h - 120.5, and
-// rows of Gemma 3 270M have at most 16.7 times as much of the second as of the first.
+// Any value keeps the bound; this one is close to the least R for both parts of a block. In rows of Gemma 3 270M
+// the largest ||16h - 120.5|| is 12.3 times the largest ||l - 7.5|| (median; 14.5 in 99 of 100).
 inline constexpr float kHighShare = 14.0f;
 
 // Rounding, as a share of ||x_b|| that is added to ||z_b||. With n blocks in a row, in units of |d_b| ||x_b||:
 // matmul() is off by 2^-24 (n + 12) ||w/d|| <= 2^-24 (n + 12) * 725 (128 * sqrt(32)); the pass adds n terms
-// of at most 240 sqrt(32) + 120.5 sqrt(32), times 1.03 for y instead of x, with a handful of operations more: 2^-24
-// (n + 12) * 2100. R is at least 0.5 sqrt(32), for no l is 7.5: together below 2^-24 (n + 12) * 1000.
+// of at most 240 sqrt(32) + 120.5 sqrt(32), times 1.03 for y instead of x, with a handful of operations more, the additions at
+// the end included: 2^-24 (n + 12) * 2100. R is at least 0.5 sqrt(32), for no l is 7.5: together below 2^-24 (n + 12) * 1000.
+// What double leaves of z and c_k is far below the 24 of 1024 that remain.
 constexpr double rounding_share(int n_blocks) { return 0x1p-14 * (n_blocks + 12); }
-// The same for p_k, as a share of |c_k| ||V_k,b||: 2^-24 (n + 12) * (15 + 7.5) sqrt(32) / R.
+// The same for p_k, as a share of |c_k| ||V_k,b||, sums of nibbles being exact: 2^-24 (n + 12) * 7.5 sqrt(32) / R
+// and more than that.
 constexpr double projection_rounding_share(int n_blocks) { return 0x1p-18 * (n_blocks + 12); }
 // The sum over blocks that R is multiplied with has at most 252 + 4 roundings of its own.
 inline constexpr double kSlackRounding = 1 + 0x1p-16;
-// p_k is stored as a multiple of a step: half a step off, and a bit for the arithmetic on it.
+// p_k is stored as a multiple of a step, which is at least 2^-120: half a step off, and a bit for the arithmetic on
+// it and for what is lost below the least normal float.
 inline constexpr float kStepsOff = 0.5f + 0x1p-8f;
 // Products below the least normal float are off by up to 2^-123 each; where this is lost in a larger bound, the
 // share above exceeds it.
 inline constexpr float kUnderflow = 0x1p-100f;
-// Below this sum of ||x_b||, nothing here or in matmul() overflows: |d_b| <= 65504, and all factors are below 2^12.
+// Below this sum of ||x_b||, nothing here or in matmul() overflows: |d_b| <= 65504, and all factors are below 2^12
+// or, in c_k and p_k, lengths of directions.
 inline constexpr double kMostScreenNorm = 0x1p80;
 
-// V = scale * q, in 8 bits: any directions will do.
+// V = scale * q, in 8 bits.
 struct ScreenDirections {
   std::int8_t* q;  // [4, n_in]
   float* scale;    // [4, n_in / 32]

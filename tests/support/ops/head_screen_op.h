@@ -149,7 +149,7 @@ class HeadScreenOp {
   }
 
  private:
-  int n_groups() const { return (shape_.n_out + cpu::kGroup - 1) / cpu::kGroup; }
+  int n_groups() const { return cpu::n_groups(rows_.matrix()); }
   int n_ids() const { return shape_.n_ids == 0 ? shape_.n_out : shape_.n_ids; }
   op::ScreenDirections rounded() {
     return {directions_q_.data(), directions_scale_.data(), directions_centre_.data()};

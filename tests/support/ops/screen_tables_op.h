@@ -28,7 +28,7 @@ class ScreenTableOp {
     planes_ = pack_planes(rows_, op::Layout::split_planes);
   }
   int n_blocks() const { return shape_.n_in / op::kBlock; }
-  int n_groups() const { return (shape_.n_out + cpu::kGroup - 1) / cpu::kGroup; }
+  int n_groups() const { return cpu::n_groups(rows_.matrix()); }
   const gguf::BlockQ8_0& block(int row, int b) {
     return rows_.blocks<gguf::BlockQ8_0>()[count(row, n_blocks()) + count(b)];
   }
