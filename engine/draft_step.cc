@@ -15,6 +15,9 @@ namespace {
 
 using Impl = SessionAccess::Impl;
 
+// Rows whose logits are computed together: with more, their megabyte each would be most of what a session takes.
+constexpr int kLogitRows = 3;
+
 // The choices after the rows of a step, in order. The head is the dearest part of a step, and no row after one
 // whose choice is not the draft's needs it, so it runs over a few rows at a time.
 class Choices {
@@ -37,7 +40,9 @@ class Choices {
     const op::Choice& choice = choices_[row - first_];
     if (choice.non_finite != 0) return non_finite(position(row));
     if (choice.token != Backend::kAskLogits) return choice.token;
-    if (row >= logits_end_) ENGINE_TRY(evaluate_logits(row, first_ + n_ready_ - row));
+    const std::size_t n_left = first_ + n_ready_ - row;
+    if (row >= logits_end_)
+      ENGINE_TRY(evaluate_logits(row, std::min<std::size_t>(n_left, kLogitRows)));
     return chosen_from_logits(row);
   }
 
@@ -52,7 +57,7 @@ class Choices {
 
   // The head of the rows from row_ on.
   Status evaluate() {
-    const int at_once = by_backend_ ? model_.backend->choices_at_once() : Backend::kMostHeadRows;
+    const int at_once = by_backend_ ? model_.backend->choices_at_once() : kLogitRows;
     first_ = row_;
     n_ready_ = std::min(inputs_.size() - first_, static_cast<std::size_t>(at_once));
     return by_backend_ ? evaluate_by_backend() : evaluate_logits(first_, n_ready_);
