@@ -16,7 +16,7 @@ namespace {
 using Impl = SessionAccess::Impl;
 
 // Rows whose logits are computed together: with more, their megabyte each would be most of what a session takes.
-constexpr int kLogitRows = 3;
+constexpr int kLogitRows = 4;
 
 // The choices after the rows of a step, in order. The head is the dearest part of a step, and no row after one
 // whose choice is not the draft's needs it, so it runs over a few rows at a time.

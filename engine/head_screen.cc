@@ -11,12 +11,17 @@ namespace {
 
 static_assert(MainDirections::kDirections == op::kScreenDirections);
 
-// A run gives up when it has read more rows in full than one in so many: with these, it takes about as long as
-// the full head.
-constexpr int kLeastRowsPerEvaluated = 4;
+// A run gives up when it has read more than this share of the rows in full, and would take about as long as the
+// full head; several columns share what is read, and the full head takes longer for them.
+constexpr double kMostEvaluatedForOne = 0.25, kMostEvaluatedForSeveral = 0.4;
 // In a small vocabulary the first rows, before anything is known, are many.
 constexpr int kAlwaysEvaluated = 4096;
 constexpr int kMostSkips = 64;
+
+int most_evaluated(int n_out, int n_rows) {
+  const double share = n_rows == 1 ? kMostEvaluatedForOne : kMostEvaluatedForSeveral;
+  return std::max(static_cast<int>(share * n_out), kAlwaysEvaluated);
+}
 
 std::size_t n_groups(const op::Matrix& head) {
   return static_cast<std::size_t>(cpu::n_groups(head));
@@ -71,43 +76,42 @@ Result<std::unique_ptr<HeadScreen>> HeadScreen::create(const op::Matrix& head, c
 void HeadScreen::run(const op::QuantizedRows& x, int n_rows, int k, int n_ids, cpu::Pool& pool) {
   n_bytes_read_ = 0;
   std::fill(std::begin(is_known_), std::end(is_known_), 0);
-  if (n_to_skip_ > 0)
-    --n_to_skip_;
-  else
-    screen(x, n_rows, k, n_ids, pool);
+  Skips& skips = n_rows == 1 ? of_one_ : of_several_;
+  if (skips.n_left > 0) {
+    --skips.n_left;
+  } else if (screen(x, n_rows, k, n_ids, pool)) {
+    skips = {};
+  } else {
+    skips = {skips.n_next, std::min(2 * skips.n_next, kMostSkips)};
+  }
   learn(x, n_rows, pool);
 }
 
-void HeadScreen::screen(const op::QuantizedRows& x, int n_rows, int k, int n_ids, cpu::Pool& pool) {
+// Whether the first row is known.
+bool HeadScreen::screen(const op::QuantizedRows& x, int n_rows, int k, int n_ids, cpu::Pool& pool) {
   k_ = k;
   std::int32_t n_evaluated = 0;
   const op::HeadScreenTable table = {arrays_.bounds, arrays_.projections, arrays_.steps,
                                      arrays_.directions};
-  cpu::head_screen(
-      {.w = head_,
-       .table = table,
-       .x = x,
-       .ids = ids_,
-       .values = values_,
-       .is_known = is_known_,
-       .n_evaluated = &n_evaluated,
-       .scratch = arrays_.scratch,
-       .n_t = n_rows,
-       .n_ids = n_ids,
-       .k = k,
-       .most_evaluated = std::max(head_.n_out / kLeastRowsPerEvaluated, kAlwaysEvaluated)},
-      pool);
+  cpu::head_screen({.w = head_,
+                    .table = table,
+                    .x = x,
+                    .ids = ids_,
+                    .values = values_,
+                    .is_known = is_known_,
+                    .n_evaluated = &n_evaluated,
+                    .scratch = arrays_.scratch,
+                    .n_t = n_rows,
+                    .n_ids = n_ids,
+                    .k = k,
+                    .most_evaluated = most_evaluated(head_.n_out, n_rows)},
+                   pool);
   const auto rows = static_cast<std::uint64_t>(head_.n_out);
   // High nibbles, scales, bound, projections and step.
   n_bytes_read_ = rows * (row_bytes(head_, 4) + row_bytes(head_, 16) / op::kBlock + 6) +
                   n_groups(head_) * sizeof(float) +
                   static_cast<std::uint64_t>(n_evaluated) * row_bytes(head_, 4);
-  if (is_known_[0] != 0) {
-    n_skips_ = 1;
-  } else {
-    n_to_skip_ = n_skips_;
-    n_skips_ = std::min(2 * n_skips_, kMostSkips);
-  }
+  return is_known_[0] != 0;
 }
 
 HeadScreen::Best HeadScreen::best(int row) const noexcept {
@@ -127,8 +131,7 @@ void HeadScreen::learn(const op::QuantizedRows& x, int n_rows, cpu::Pool& pool) 
     directions_.add({arrays_.state, static_cast<std::size_t>(n_in)});
   }
   if (!directions_.update()) return;
-  n_to_skip_ = 0;
-  n_skips_ = 1;
+  of_one_ = of_several_ = {};
   // Low nibbles, scales and projections.
   n_bytes_read_ += static_cast<std::uint64_t>(head_.n_out) *
                    (row_bytes(head_, 4) + row_bytes(head_, 16) / op::kBlock + 4);

@@ -41,7 +41,7 @@ class HeadScreen {
 
  private:
   HeadScreen(const op::Matrix& head, HugeBuffer memory);
-  void screen(const op::QuantizedRows& x, int n_rows, int k, int n_ids, cpu::Pool& pool);
+  bool screen(const op::QuantizedRows& x, int n_rows, int k, int n_ids, cpu::Pool& pool);
   void learn(const op::QuantizedRows& x, int n_rows, cpu::Pool& pool);
 
   op::Matrix head_;
@@ -59,8 +59,12 @@ class HeadScreen {
   MainDirections directions_;
 
   // After a run that gave up so many are left out, and twice as many after the next one, until one gets through
-  // or the directions change.
-  int n_to_skip_ = 0, n_skips_ = 1;
+  // or the directions change. Runs of several rows, which all rows that any of them leaves have to be read for,
+  // count apart.
+  struct Skips {
+    int n_left = 0, n_next = 1;
+  };
+  Skips of_one_, of_several_;
 
   int k_ = 0;
   std::int32_t ids_[op::kMostScreenRows * op::kMaxTopLogits] = {};
