@@ -15,20 +15,21 @@ namespace {
 
 constexpr int kDirections = op::kScreenDirections;
 
-// Hands out the arrays of a column.
+// Hands out the arrays of columns; null: only counts their bytes.
 class Scratch {
  public:
-  explicit Scratch(std::byte* at) : at_(at) {}
+  explicit Scratch(std::byte* memory) : memory_(memory) {}
   template <class T>
   T* take(int n) {
-    T* const array = reinterpret_cast<T*>(at_);
-    at_ += (static_cast<std::size_t>(n) * sizeof(T) + 63) / 64 * 64;
-    return array;
+    std::byte* const at = memory_ == nullptr ? nullptr : memory_ + n_bytes_;
+    n_bytes_ += (static_cast<std::size_t>(n) * sizeof(T) + 63) / 64 * 64;
+    return reinterpret_cast<T*>(at);
   }
-  std::byte* at() const { return at_; }
+  std::size_t n_bytes() const { return n_bytes_; }
 
  private:
-  std::byte* at_;
+  std::byte* memory_;
+  std::size_t n_bytes_ = 0;
 };
 
 struct ColumnArrays {
@@ -258,7 +259,7 @@ void screen_projections(const op::ScreenProjectionsArgs& a, Pool& pool) {
 std::size_t head_screen_scratch_bytes(int n_in, int n_t) {
   Scratch counter(nullptr);
   for (int t = 0; t < n_t; ++t) take_arrays(counter, n_in);
-  return reinterpret_cast<std::size_t>(counter.at());
+  return counter.n_bytes();
 }
 
 void head_screen(const op::HeadScreenArgs& a, Pool& pool) {
