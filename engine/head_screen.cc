@@ -1,7 +1,6 @@
 #include "engine/head_screen.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "engine/placer.h"
 #include "kernels/cpu/planes.h"

@@ -3,7 +3,6 @@
 #include "kernels/cpu/head_screen.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 

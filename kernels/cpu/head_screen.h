@@ -69,15 +69,14 @@ struct ScreenJob {
 template <class S>
 inline constexpr int kScreenVectors = std::min(2, kGroup / S::kLanes);
 
-// The 16-bit halves of the nibbles in a word of pair m: of quad 2m its columns 0 and 2, 1 and 3, then of quad
-// 2m + 1.
+// The nibbles of a word, as the 16-bit halves of four words.
 template <class S, class Fn>
-[[gnu::always_inline]] inline void for_nibble_halves(int m, typename S::I word, const Fn& fn) {
+[[gnu::always_inline]] inline void for_nibble_halves(typename S::I word, const Fn& fn) {
   const typename S::I mask = S::seti(0x000F000F);
-  fn(4 * m, S::andi(word, mask));
-  fn(4 * m + 1, S::andi(S::template shr<8>(word), mask));
-  fn(4 * m + 2, S::andi(S::template shr<4>(word), mask));
-  fn(4 * m + 3, S::andi(S::template shr<12>(word), mask));
+  fn(S::andi(word, mask));
+  fn(S::andi(S::template shr<8>(word), mask));
+  fn(S::andi(S::template shr<4>(word), mask));
+  fn(S::andi(S::template shr<12>(word), mask));
 }
 
 // --- tables ---------------------------------------------------------------------------------------
@@ -94,12 +93,12 @@ typename S::F row_bound(const Group<Q8_0SplitPlanes>& group, int n_blocks, int v
     S::load_words(group.row_low(S::kLanes * v) + b * kRowLowBytes,
                   static_cast<std::ptrdiff_t>(group.row_low_bytes), low);
     for (int m = 0; m < 4; ++m) {
-      for_nibble_halves<S>(m, low[m], [&](int, I l) {
+      for_nibble_halves<S>(low[m], [&](I l) {
         const I twice = S::subi16(S::template shl<1>(l), S::seti(0x000F000F));  // 2 l - 15
         low_sum = S::dot2(low_sum, twice, twice);
       });
       const I high = S::loadi(group.block_quants(b) + 64 * m + 4 * S::kLanes * v);
-      for_nibble_halves<S>(m, high, [&](int, I h) {
+      for_nibble_halves<S>(high, [&](I h) {
         const I twice = S::subi16(S::template shl<5>(h), S::seti(0x00F100F1));  // 32 h - 241
         high_sum = S::dot2(high_sum, twice, twice);
       });

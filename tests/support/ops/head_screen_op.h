@@ -111,17 +111,18 @@ class HeadScreenOp {
   std::string mismatch() const {
     for (int t = 0; t < shape_.n_t; ++t) {
       if (!is_known(t)) continue;
-      const float* const row = logits_.data() + count(t, shape_.n_out);
-      std::vector<std::uint64_t> ranks;
-      for (int id = 0; id < n_ids(); ++id) ranks.push_back(op::logit_rank(row[id], id));
-      std::partial_sort(ranks.begin(), ranks.begin() + shape_.k, ranks.end(), std::greater<>());
+      std::vector<std::int32_t> ids(count(shape_.k));
+      std::vector<float> values(ids.size());
+      std::uint32_t non_finite = 0;
+      ref::top_logits({logits_.data() + count(t, shape_.n_out), ids.data(), values.data(),
+                       &non_finite, 1, shape_.n_out, n_ids(), shape_.k});
       for (int i = 0; i < shape_.k; ++i) {
         const std::size_t at = count(t, shape_.k) + count(i);
-        const int id = op::id_of_rank(ranks[count(i)]);
-        if (ids_[at] != id || values_[at] != row[id])
+        const int id = ids[count(i)];
+        if (ids_[at] != id || values_[at] != values[count(i)])
           return "column " + std::to_string(t) + ", place " + std::to_string(i) + ": id " +
                  std::to_string(ids_[at]) + " with " + std::to_string(values_[at]) + ", expected " +
-                 std::to_string(id) + " with " + std::to_string(row[id]);
+                 std::to_string(id) + " with " + std::to_string(values[count(i)]);
       }
     }
     return "";
